@@ -43,8 +43,8 @@ from gate_runner.tasks.elevater.heads import features_of
 from gate_runner.tasks.elevater.texts import class_texts
 from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.variants import of_classification
+from paired_scores.metrics import evaluate
 from vision_adapters.fewshot import elevater_indices
-from vision_adapters.metrics import evaluate
 from vision_adapters.tuning import HeldOut, Tuned, TuningData, tune, tuning_data
 
 RESULTS = Path(__file__).parent / "results"

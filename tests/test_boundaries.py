@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 IMPORT_NAMES = {
+    "paired-scores": "paired_scores",
     "eqsim": "eqsim",
     "knowledge-prompts": "knowledge_prompts",
     "adapters": "vision_adapters",
@@ -25,6 +27,17 @@ IMPORT_NAMES = {
     "gate-data": "gate_data",
     "gate-runner": "gate_runner",
 }
+ARROWS: dict[str, set[str]] = {
+    "paired-scores": set(),
+    "eqsim": set(),
+    "knowledge-prompts": set(),
+    "adapters": {"paired-scores"},
+    "eqben-builder": set(),
+    "oven-retrieval": set(),
+    "eevee": set(),
+    "gate-data": set(),
+}
+"""Which of ours a library imports and requires: `docs/architecture.md` draws them. `gate-runner` requires all."""
 LIBRARIES = {folder: name for folder, name in IMPORT_NAMES.items() if folder != "gate-runner"}
 HEAVY = {
     "accelerate", "av", "bpy", "cv2", "datasets", "diffusers", "httpx", "lightning", "matplotlib", "mitsuba", "nibabel",
@@ -122,15 +135,27 @@ def brought_by(names: set[str]) -> set[str]:
     return closure
 
 
+def below(folder: str) -> set[str]:
+    """All libraries that a library's arrows lead to, at once or through another."""
+    reached = set(ARROWS[folder])
+    return reached.union(*(below(name) for name in reached))
+
+
 def distribution_name(requirement: str) -> str:
     """The normalised name in a requirement."""
     return re.sub(r"[-_.]+", "-", re.split(r"[\s\[<>=!~;@(]", requirement)[0]).lower()
 
 
+def test_arrows_point_downwards() -> None:
+    assert ARROWS.keys() == LIBRARIES.keys()
+    order = list(TopologicalSorter(ARROWS).static_order())  # raises for a circle
+    assert "gate-runner" not in order
+
+
 @pytest.mark.parametrize("folder", LIBRARIES)
-def test_a_library_names_no_other(folder: str) -> None:
+def test_a_library_imports_those_of_its_arrows_and_no_other(folder: str) -> None:
     others = set(IMPORT_NAMES.values()) - {IMPORT_NAMES[folder]}
-    assert not imported_names(folder) & others
+    assert imported_names(folder) & others == {IMPORT_NAMES[below] for below in ARROWS[folder]}
 
 
 @pytest.mark.parametrize("folder", IMPORT_NAMES)
@@ -150,7 +175,7 @@ def test_importing_all_of_a_library_loads_no_other_and_no_extra(folder: str) -> 
         "eevee": ["torch", "deap"],
         "oven-retrieval": ["rapidfuzz"],
     }.get(folder, [])
-    others = set(IMPORT_NAMES.values()) - {IMPORT_NAMES[folder]}
+    others = set(IMPORT_NAMES.values()) - {IMPORT_NAMES[folder], *(IMPORT_NAMES[name] for name in below(folder))}
     assert not own & others
     heavy = (own & HEAVY) - innocent
     assert not heavy or not heavy - loaded_by(required)
@@ -163,12 +188,13 @@ def test_eqsim_needs_torch_alone() -> None:
     assert third_party == set()
 
 
-def test_only_the_runner_depends_on_siblings() -> None:
+def test_a_package_requires_those_of_its_arrows() -> None:
     distributions = {folder: project_of(folder)["name"] for folder in IMPORT_NAMES}
     for folder in LIBRARIES:
-        for requirements in declared(folder).values():
+        for extra, requirements in declared(folder).items():
             named = {re.split(r"[\s\[<>=!~;@]", requirement)[0] for requirement in requirements}
-            assert not named & (set(distributions.values()) - {distributions[folder]}), folder
+            ours = named & (set(distributions.values()) - {distributions[folder]})
+            assert ours == (set() if extra else {distributions[below] for below in ARROWS[folder]}), (folder, extra)
     runner = declared("gate-runner")[""]
     for folder in LIBRARIES:
         named = re.compile(rf"{distributions[folder]}(\[[^]]*\])?>")

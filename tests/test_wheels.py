@@ -1,4 +1,4 @@
-"""Each wheel in an environment that holds it alone: it imports, and the first test of each file passes there.
+"""Each wheel in an environment with what its arrows bring: it imports, and the first test of each file passes there.
 
 The suite has run all of them once, and `test_boundaries.py` proves that what is imported is declared;
 `website/release.py` runs all of them from the wheel.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import hatchling.build
@@ -19,6 +21,7 @@ from filelock import FileLock
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
+    "paired-scores": "paired_scores",
     "eqsim": "eqsim",
     "knowledge-prompts": "knowledge_prompts",
     "adapters": "vision_adapters",
@@ -27,6 +30,18 @@ PACKAGES = {
     "eevee": "eevee",
     "gate-data": "gate_data",
 }
+
+
+def below(folder: str) -> list[str]:
+    """Folders of ours that a package requires, at once or through another."""
+    project = tomllib.loads((ROOT / "packages" / folder / "pyproject.toml").read_text())["project"]
+    required = {re.split(r"[\[<>=]", requirement)[0] for requirement in project["dependencies"]}
+    names = {
+        tomllib.loads(path.read_text())["project"]["name"]: path.parent.name
+        for path in ROOT.glob("packages/*/pyproject.toml")
+    }
+    direct = [names[name] for name in sorted(required & names.keys())]
+    return sorted({*direct, *(deeper for name in direct for deeper in below(name))})
 
 
 def run(command: list[str], **more: object) -> subprocess.CompletedProcess[str]:
@@ -45,7 +60,7 @@ def uv() -> str:
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """All eight, built from their source distributions' folders by the one of the tests' processes that asks first."""
+    """All, built from their source distributions' folders by the one of the tests' processes that asks first."""
     base = tmp_path_factory.getbasetemp()
     out = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "wheels"
     with FileLock(f"{out}.lock"):
@@ -79,11 +94,13 @@ def environment(uv: str, folder: Path, install: list[str]) -> Path:
 
 
 @pytest.mark.parametrize("folder", PACKAGES)
-def test_a_package_passes_its_tests_with_nothing_beside_it(
+def test_a_package_passes_its_tests_with_what_its_arrows_bring(
     folder: str, uv: str, wheels: dict[str, Path], home: Path, tmp_path: Path
 ) -> None:
-    python = environment(uv, home / "env", [str(wheels[folder]), "pytest", "hypothesis"])
-    siblings = [name for name in [*PACKAGES.values(), "gate_runner"] if name != PACKAGES[folder]]
+    arrows = below(folder)
+    python = environment(uv, home / "env", [str(wheels[name]) for name in [folder, *arrows]] + ["pytest", "hypothesis"])
+    known = {PACKAGES[name] for name in [folder, *arrows]}
+    siblings = [name for name in [*PACKAGES.values(), "gate_runner"] if name not in known]
     code = f"import importlib.util as u, {PACKAGES[folder]}; print([n for n in {siblings!r} if u.find_spec(n)])"
     assert run([str(python), "-c", code], env=clean(home)).stdout.strip() == "[]"
     for part in ("tests", "examples", "README.md"):

@@ -138,10 +138,12 @@ def dependencies() -> dict[str, tuple[str, list[str]]]:
 
 
 def packages_picture() -> str:
-    """The runner above, the seven libraries below it, and under each what it needs."""
+    """The runner above, the libraries below it with what each needs, and lowest those that other libraries import."""
     required_by = dependencies()
-    libraries = [folder for folder in required_by if folder != "gate-runner"]
-    siblings = {required_by[folder][0] for folder in libraries}
+    every = [folder for folder in required_by if folder != "gate-runner"]
+    siblings = {required_by[folder][0]: folder for folder in every}
+    lowest = sorted({siblings[name] for folder in every for name in required_by[folder][1] if name in siblings})
+    libraries = [folder for folder in every if folder not in lowest]
     name, required = required_by["gate-runner"]
     outside = ", ".join(requirement for requirement in required if requirement not in siblings)
     top = Box(
@@ -151,19 +153,48 @@ def packages_picture() -> str:
         "runner",
         name,
         "packages/gate-runner",
-        ("knows the seven, each inside the command that needs it", outside),
+        ("knows all, each inside the command that needs it", outside),
     )
     boxes = [top]
     for column, folder in enumerate(libraries):
-        name, required = required_by[folder]
-        lines = [", ".join(required[at : at + 2]) for at in range(0, len(required), 2)]
-        boxes.append(Box(20 + column * 200, 170, 192, "library", name, folder, tuple(lines)))
+        boxes.append(_library(20 + column * 200, 170, 192, folder, required_by, siblings))
     arrows = [
         f'<path d="M{box.left + 96} {top.top + top.height}L{box.left + 96} 168" class="arrow" marker-end="url(#head)"/>'
         for box in boxes[1:]
     ]
+    row = max(box.top + box.height for box in boxes) + 60
+    step = top.width / max(1, len(lowest))
+    for place, folder in enumerate(lowest):
+        box = _library(20 + place * step, row, step - 8, folder, required_by, siblings)
+        users = [user for user in boxes[1:] if required_by[folder][0] in required_by[user.file][1]]
+        arrows += [
+            f'<path d="M{user.left + 96:.0f} {user.top + user.height}L{_inside(user.left + 96, box):.0f} {row - 2}" '
+            f'class="arrow" marker-end="url(#head)"/>'
+            for user in users
+        ]
+        boxes.append(box)
     height = max(box.top + box.height for box in boxes) + 20
     return picture(32 + len(libraries) * 200, height, "Who depends on whom", [*arrows, *(box.drawn() for box in boxes)])
+
+
+def _library(
+    left: float,
+    top: float,
+    width: float,
+    folder: str,
+    required_by: dict[str, tuple[str, list[str]]],
+    ours: dict[str, str],
+) -> Box:
+    """A library's box, with the third parties that it requires, two a line."""
+    name, required = required_by[folder]
+    outside = [requirement for requirement in required if requirement not in ours]
+    lines = [", ".join(outside[at : at + 2]) for at in range(0, len(outside), 2)]
+    return Box(left, top, width, "library", name, folder, tuple(lines))
+
+
+def _inside(x: float, box: Box) -> float:
+    """The nearest place on the upper edge of a box, 20 px from its corners at least."""
+    return min(max(x, box.left + 20), box.left + box.width - 20)
 
 
 def drawings() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The eight packages as the release scripts see them, environments for them, and what their tests say there."""
+"""The packages as the release scripts see them, environments for them, and what their tests say there."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_flags_of_scikit_learns_arithmetic_are_no_failure_and_ours_are() -> None
         warning = (f"{name} encountered in matmul", RuntimeWarning, "file.py", 1)
         warnings.warn_explicit(*warning, module="sklearn.linear_model._linear_loss")
         with pytest.raises(RuntimeWarning, match=name):
-            warnings.warn_explicit(*warning, module="vision_adapters.metrics.score")
+            warnings.warn_explicit(*warning, module="paired_scores.metrics.score")
     with pytest.raises(RuntimeWarning, match="divide"):
         warnings.warn_explicit("divide by zero encountered in log", RuntimeWarning, "f.py", 1, module="sklearn.utils")
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from vision_adapters.metrics import METRICS
+from paired_scores.metrics import METRICS
 from vision_adapters.tuning import (
     METHODS,
     HeldOut,

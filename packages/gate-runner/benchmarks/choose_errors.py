@@ -26,9 +26,9 @@ import numpy as np
 from scipy.stats import binom
 
 from gate_runner.choosing import level_of, limits_of
-from vision_adapters.best import worse_than_another
-from vision_adapters.metrics.score import wilson
-from vision_adapters.paired import holm
+from paired_scores.best import worse_than_another
+from paired_scores.metrics.score import wilson
+from paired_scores.paired import holm
 
 ALPHA, PICTURES, BASE = 0.05, 2700, 0.8
 Judge = Callable[[np.ndarray, int], list[float]]

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vision_adapters.metrics import score_outcomes
-from vision_adapters.paired import holm, paired_test
+from paired_scores.metrics import score_outcomes
+from paired_scores.paired import holm, paired_test
 
 PERMUTATIONS, RESAMPLES, ALPHA = 999, 400, 0.05
 Pair = tuple[np.ndarray, np.ndarray]

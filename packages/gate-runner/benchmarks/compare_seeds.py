@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vision_adapters.paired import paired_test
+from paired_scores.paired import paired_test
 
 SAMPLES, ALPHA = 400, 0.05
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from gate_runner import run
 from gate_runner.runs.folder import RunFolder, read_samples
-from vision_adapters.paired import paired_test
+from paired_scores.paired import paired_test
 
 ENCODERS = ("micro-clip", "timm:resnet10t/random", "timm:vit_tiny_patch16_224/random")
 BENCHMARKS = ("digits", "omniglot")

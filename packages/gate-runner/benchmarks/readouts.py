@@ -28,7 +28,7 @@ import gate_runner
 from gate_data.own import guess, values_at, write_benchmark
 from gate_runner.runs.stored import read_run
 from gate_runner.tasks.registry import find_task_type
-from vision_adapters.paired import paired_test
+from paired_scores.paired import paired_test
 
 RESULTS = Path(__file__).parent / "results" / "readouts.json"
 ENCODERS = ["micro-clip", "lite:0", "lite:1", "lite:2"]

@@ -33,7 +33,7 @@ from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import SCHEMA, Result, Score
 from gate_runner.runs.stored import StoredRun, read_runs
 from gate_runner.tasks import task_types
-from vision_adapters.metrics import score_outcomes
+from paired_scores.metrics import score_outcomes
 
 ENCODERS, BENCHMARKS, SAMPLES = 20, 31, 400
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import SCHEMA, Result, Score
-from vision_adapters.metrics import METRICS, score_outcomes
+from paired_scores.metrics import METRICS, score_outcomes
 
 TASKS = {
     "cifar100": ("image-classification", "acc@1"),

@@ -28,7 +28,7 @@ from gate_runner.reports import report
 from gate_runner.reports.choice import rows_of
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
-from vision_adapters import score_outcomes, worse_than_another
+from paired_scores import score_outcomes, worse_than_another
 
 SPECS = ("micro-clip", "micro-clip/random", "micro-clip/random:0", "timm:resnet18/nowhere.pth")
 

@@ -10,8 +10,8 @@ import pytest
 from gate_runner.comparison.power import power as power_of
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import read_run, read_runs
-from vision_adapters.paired import paired_test
-from vision_adapters.power import samples_needed
+from paired_scores.paired import paired_test
+from paired_scores.power import samples_needed
 
 from ._folders import write_run
 

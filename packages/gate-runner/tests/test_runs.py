@@ -16,7 +16,7 @@ from gate_runner.executors import run
 from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.folder import RunFolder
 from gate_runner.settings import Settings
-from vision_adapters.metrics import METRICS
+from paired_scores.metrics import METRICS
 
 STEPPED = {"lr": 1e-2, "steps": 600, "batch_size": 128, "validate_every": 50}
 """A linear head that is trained in steps, which can be interrupted, where it would be solved."""

@@ -13,7 +13,7 @@ import gate_runner
 from gate_runner.encoders.encoder import Encoder
 from gate_runner.errors import DataError
 from gate_runner.runs.stored import read_run
-from vision_adapters.paired import paired_test
+from paired_scores.paired import paired_test
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
 from .__about__ import __version__ as __version__
-from .best import worse_than_another as worse_than_another
 from .classifier import HeadClassifier as HeadClassifier
 from .efficiency import performance_efficiency as performance_efficiency
 from .fewshot import detection_indices as detection_indices
@@ -21,15 +20,6 @@ from .heads import language_head as language_head
 from .heads import seeded as seeded
 from .low_rank import add_lora as add_lora
 from .low_rank import merge_lora as merge_lora
-from .metrics import METRICS as METRICS
-from .metrics import evaluate as evaluate
-from .metrics import paired_difference as paired_difference
-from .metrics import score_outcomes as score_outcomes
-from .paired import benjamini_hochberg as benjamini_hochberg
-from .paired import holm as holm
-from .paired import paired_test as paired_test
-from .power import power_of_outcomes as power_of_outcomes
-from .power import samples_needed as samples_needed
 from .rows import Rows as Rows
 from .rows import RowWriter as RowWriter
 from .rows import SampleRows as SampleRows

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Int
 
-from vision_adapters.metrics.arrays import class_labels
-from vision_adapters.metrics.score import Score
+from paired_scores.metrics.arrays import class_labels
+from paired_scores.metrics.score import Score
 
 Table = npt.NDArray[np.int64]
 

@@ -210,7 +210,7 @@ def adapt(
         name: see `run`.
         output: the run folder; by default one below ``runs/`` with a digest of all that is asked for in its name.
         save: a folder for a copy of the head, which lies in the run folder.
-        metric: a name of ``vision_adapters.metrics``, in place of the benchmark's own.
+        metric: a name of ``paired_scores.metrics``, in place of the benchmark's own.
         template: prompts of a class, in which ``{}`` stands for its name.
         prompt_set: a set of ``knowledge_prompts``, such as ``"imagenet"``, or a ``.json`` or ``.txt`` of one's own.
         class_names: a file of words for the names of classes.

@@ -25,7 +25,7 @@ class Benchmark:
         id: the name on the command line.
         title: what a reader should see.
         task: the id of a `gate_runner.tasks.TaskType`.
-        metrics: names of ``vision_adapters.metrics``; the first one selects and is the headline.
+        metrics: names of ``paired_scores.metrics``; the first one selects and is the headline.
         sources: where the data can come from, in order of preference: ``"local"`` (original files; its
             ``module:name`` is an `Originals`), ``"hub"`` (only where asked for; the id of a sheet with a `Hub`),
             ``"built-in"`` (shipped with a dependency), ``"micro"`` (made on the spot); the ``module:name`` of these is

@@ -1,7 +1,7 @@
 """Which encoder to take for some pictures: runs, paired tests and costs in one answer.
 
 A run of each encoder that is still in question, on few pictures first. The judge is
-`vision_adapters.worse_than_another`, whose error covers the choice of the best; the rounds share it.
+`paired_scores.worse_than_another`, whose error covers the choice of the best; the rounds share it.
 
 One file of more than 400 lines: rounds, judge and costs are one procedure, and its answer is read from all three.
 """

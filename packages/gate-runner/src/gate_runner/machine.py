@@ -113,7 +113,7 @@ def _gpus() -> list[int]:
 
 OWN = (
     "gate-runner", "eqsim", "knowledge-prompts", "vision-adapters", "eqben-builder", "oven-retrieval", "eevee-search",
-    "gate-data",
+    "gate-data", "paired-scores",
 )  # fmt: skip
 """Our own distributions."""
 _PACKAGES = (*OWN, "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn")

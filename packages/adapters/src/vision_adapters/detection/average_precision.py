@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from paired_scores.metrics.arrays import mean_over
 from vision_adapters.detection.matching import THRESHOLDS, PictureRows
-from vision_adapters.metrics.arrays import mean_over
 
 RECALLS = np.linspace(0.0, 1.0, 101)
 _CELLS = 4_000_000

@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from paired_scores.metrics import Score, evaluate, metric_named
+from paired_scores.metrics.arrays import UndefinedMetricError
 from vision_adapters.losses import class_balance
-from vision_adapters.metrics import Score, evaluate, metric_named
-from vision_adapters.metrics.arrays import UndefinedMetricError
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
 SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")

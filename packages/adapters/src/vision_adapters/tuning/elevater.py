@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from paired_scores.metrics import metric_named
 from vision_adapters.heads import LinearHead, language_head, seeded
-from vision_adapters.metrics import metric_named
 from vision_adapters.tuning.data import Tuned, TuningData
 from vision_adapters.tuning.folds import make_folds
 

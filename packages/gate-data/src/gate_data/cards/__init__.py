@@ -149,7 +149,7 @@ class IcinwSheet:
     Args:
         id: ELEVATER's name, which is the benchmark's.
         sizes: images to train on (ELEVATER's train split alone), and to score.
-        metric: ELEVATER's, a name of ``vision_adapters.metrics``.
+        metric: ELEVATER's, a name of ``paired_scores.metrics``.
         folder: of ELEVATER's own copy, which holds its index files.
         module: of ``gate_data.originals.icinw``, which reads the data set's own files.
         hub: the copy on the Hugging Face hub that is read: its splits, columns and classes. One that lists a

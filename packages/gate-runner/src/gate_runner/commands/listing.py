@@ -56,7 +56,7 @@ def tasks(json: AsJson = False) -> None:
 def metrics(json: AsJson = False) -> None:
     """Names of metrics, which way is better, and which benchmarks have them."""
     from gate_runner.benchmarks import all_benchmarks
-    from vision_adapters.metrics import METRICS
+    from paired_scores.metrics import METRICS
 
     users: dict[str, list[str]] = {name: [] for name in METRICS}
     for benchmark in all_benchmarks().values():

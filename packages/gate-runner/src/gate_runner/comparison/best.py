@@ -11,8 +11,8 @@ from gate_runner.comparison.contrasts import refuse_other_conditions
 from gate_runner.errors import UsageError
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
-from vision_adapters.best import worse_than_another
-from vision_adapters.metrics import METRICS, score_outcomes
+from paired_scores.best import worse_than_another
+from paired_scores.metrics import METRICS, score_outcomes
 
 
 def worse_runs(runs: Sequence[StoredRun]) -> dict[str, float]:

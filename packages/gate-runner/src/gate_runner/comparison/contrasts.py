@@ -14,7 +14,7 @@ from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, StoredRun, read_runs
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type
-from vision_adapters.paired import PairedTest, holm, paired_test
+from paired_scores.paired import PairedTest, holm, paired_test
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Contrast:
         chance: what answers without the pictures score.
 
     Example:
-        >>> from vision_adapters.paired import PairedTest
+        >>> from paired_scores.paired import PairedTest
         >>> test = PairedTest(0.7, 0.8, 0.1, 0.05, 0.15, 0.3, 0.001, 0.001, None, 500, (0.1,))
         >>> Contrast("a", "b", "digits", "acc@1", "higher", (0,), test, 0.001, "better", "").gain
         0.1

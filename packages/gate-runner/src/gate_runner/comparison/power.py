@@ -12,7 +12,7 @@ from gate_runner.errors import UsageError
 from gate_runner.runs.estimated import samples_asked
 from gate_runner.runs.stored import Stored, StoredRun, read_runs
 from gate_runner.tasks.registry import known_task_type
-from vision_adapters.power import Power, power_of_outcomes, samples_needed
+from paired_scores.power import Power, power_of_outcomes, samples_needed
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def power(
 ) -> PowerReport:
     r"""How large a difference the benchmarks of a run show, and what it takes to show a smaller one.
 
-    See `vision_adapters.power.power_of_outcomes`.
+    See `paired_scores.power.power_of_outcomes`.
 
     Args:
         first: a run, or its folder.

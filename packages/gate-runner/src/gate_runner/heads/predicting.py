@@ -134,7 +134,7 @@ def refuse_unknown(labels: Iterable[str], classes: Sequence[str]) -> None:
 
 def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: Sequence[str]) -> str:
     """Accuracy and macro F1 of predictions with true labels, in words."""
-    from vision_adapters.metrics import evaluate
+    from paired_scores.metrics import evaluate
 
     number = {name: index for index, name in enumerate(classes)}
     label_of = {os.path.abspath(file): label for file, label in labels.items()}  # noqa: PTH100 - links stay

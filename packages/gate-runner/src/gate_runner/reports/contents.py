@@ -14,7 +14,7 @@ from gate_runner.runs.results import Result, untrained
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
-from vision_adapters.best import worse_than_another
+from paired_scores.best import worse_than_another
 
 _PERMUTATIONS = 1999
 SWEEP = "elevater"

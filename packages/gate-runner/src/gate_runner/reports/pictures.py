@@ -20,7 +20,7 @@ from gate_runner.errors import UsageError
 from gate_runner.reports.contents import Contents, Row
 from gate_runner.runs.estimated import samples_asked
 from gate_runner.tasks.registry import known_task_type
-from vision_adapters.paired import value_of
+from paired_scores.paired import value_of
 
 if TYPE_CHECKING:
     from gate_data.data import Data

@@ -18,7 +18,7 @@ from gate_runner.errors import MissingCapabilityError
 from gate_runner.features import images_at
 from gate_runner.tasks.features import embedded
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
-from vision_adapters.metrics import METRICS, evaluate, paired_difference
+from paired_scores.metrics import METRICS, evaluate, paired_difference
 from vision_adapters.training.head import Trained
 from vision_adapters.training.wise_ft import wise_ft
 

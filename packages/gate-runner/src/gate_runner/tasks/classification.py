@@ -28,9 +28,9 @@ from gate_runner.tasks.predicted import best, confident, with_classes
 from gate_runner.tasks.reading import reading_of
 from gate_runner.tasks.started import solved_probe, starts_at_solved, starts_at_texts, text_head
 from gate_runner.tasks.training import most_frequent, outcome_of, score, train_and_test
+from paired_scores.metrics import evaluate
 from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, fixed_head, seeded
 from vision_adapters.losses import class_balance, cross_entropy
-from vision_adapters.metrics import evaluate
 from vision_adapters.training import Backbone, FrozenFeatures
 from vision_adapters.tuning import Fold, Tuned, TuningData, tune, tuning_data
 from vision_adapters.tuning.folds import FOLDS, PLENTY, class_folds

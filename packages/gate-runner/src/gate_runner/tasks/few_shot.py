@@ -23,11 +23,11 @@ from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.task import Drawing
 from gate_runner.tasks.training import ensemble_rows, with_chance
+from paired_scores.metrics import Score as Estimate
+from paired_scores.metrics import score_outcomes
 from vision_adapters.episodes import EpisodeHead, EpisodeRows, PrototypeHead, chosen_classes
 from vision_adapters.fewshot import sample_episode
 from vision_adapters.losses import IGNORED, cross_entropy
-from vision_adapters.metrics import Score as Estimate
-from vision_adapters.metrics import score_outcomes
 from vision_adapters.training import Backbone, EncoderWithHead
 from vision_adapters.training.head import Inputs
 from vision_adapters.training.predictions import most_averaged

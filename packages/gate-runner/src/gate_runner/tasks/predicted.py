@@ -139,7 +139,7 @@ _NOTED = 5
 
 def with_classes(job: Job, outcome: Outcome) -> Outcome:
     """The outcome with what it did within each class, of what was predicted and the test targets."""
-    from vision_adapters.metrics import by_class, confusion, evaluate
+    from paired_scores.metrics import by_class, confusion, evaluate
 
     guessed, classes = outcome.predicted, job.data.classes
     if guessed is None or guessed.ndim != 1 or len(guessed) != len(job.data.test):
@@ -168,7 +168,7 @@ def with_classes(job: Job, outcome: Outcome) -> Outcome:
 
 def _levels(guessed: np.ndarray, true: np.ndarray, classes: Sequence[str], seed: int) -> list[dict[str, Any]]:
     """How often the group is right where classes are called ``GROUP/CLASS``, for each level above the classes."""
-    from vision_adapters.metrics import evaluate
+    from paired_scores.metrics import evaluate
 
     paths = [name.split("/") for name in classes]
     rows = []

@@ -10,9 +10,9 @@ from gate_runner.tasks.features import kinds_to_probe, rows_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import values
 from gate_runner.tasks.training import outcome_of, train_and_test
+from paired_scores.metrics import METRICS, evaluate
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import l1
-from vision_adapters.metrics import METRICS, evaluate
 from vision_adapters.ridge import Ridge, fit_ridge
 
 

@@ -67,7 +67,7 @@ class TaskType:
             where nothing is predicted that words can say.
         by_class: whether targets are class indices, so that the hardest samples shown need not all be of one class.
         statistics: by metric, the function of per-sample outcomes and weights ``[r, n]`` to values ``[r]``, for metrics
-            that are neither ``vision_adapters.metrics``' nor a mean of one number per sample: with it ``compare``
+            that are neither ``paired_scores.metrics``' nor a mean of one number per sample: with it ``compare``
             computes the metric again on resampled samples.
         probe_samples: samples of each split that ``gate-runner plan`` looks at, at least.
         grows: whether training and test take longer with more samples; episodes, say, are as many in any run.

@@ -22,9 +22,9 @@ from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, confident
 from gate_runner.tasks.score import Score
-from vision_adapters.metrics import METRICS, RunningScores, evaluate, score_outcomes
-from vision_adapters.metrics import Score as Estimate
-from vision_adapters.metrics.definitions import hits_at
+from paired_scores.metrics import METRICS, RunningScores, evaluate, score_outcomes
+from paired_scores.metrics import Score as Estimate
+from paired_scores.metrics.definitions import hits_at
 from vision_adapters.rows import Rows
 from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, Direction, Scale

@@ -21,7 +21,7 @@ from gate_runner.tasks.predicted import details as class_details
 from gate_runner.tasks.task import Details
 from gate_runner.tasks.training import outcome_of
 from knowledge_prompts import class_embeddings
-from vision_adapters.metrics import evaluate
+from paired_scores.metrics import evaluate
 from vision_adapters.rows.counting import log_frequencies
 
 _LOG = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
     from gate_runner.features import Kind
     from gate_runner.tasks.job import Job
-    from vision_adapters.metrics import Score
+    from paired_scores.metrics import Score
 
 
 @dataclass(frozen=True)

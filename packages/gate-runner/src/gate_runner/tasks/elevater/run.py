@@ -127,7 +127,7 @@ def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -
 
 def _chance(job: Job, features: Features) -> float:
     """What the training images' frequencies of classes score."""
-    from vision_adapters.metrics import evaluate
+    from paired_scores.metrics import evaluate
 
     labels, truth = features.train_labels, features.test_labels
     frequencies = (

@@ -55,8 +55,8 @@ def fit_searched(job: Job, variant: Variant, features: Features, weights: Tensor
         that is best on the test set); decays are not refined around the best; of an epoch, what fills no batch of 64 is
         left out.
     """
+    from paired_scores.metrics import evaluate, metric_named
     from vision_adapters.losses import class_balance, cross_entropy
-    from vision_adapters.metrics import evaluate, metric_named
     from vision_adapters.training import Recipe, fit
     from vision_adapters.training.side_by_side import BUDGET, grid_scores
 

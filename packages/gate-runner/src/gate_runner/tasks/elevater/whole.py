@@ -49,8 +49,8 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     goes the way of all tasks (`vision_adapters.training.fit_head`), with micro-batches, checkpoints, recomputed blocks,
     worker processes that decode, and several processes.
     """
+    from paired_scores.metrics import evaluate, metric_named
     from vision_adapters.losses import class_balance, cross_entropy
-    from vision_adapters.metrics import evaluate, metric_named
     from vision_adapters.training import fit_head
 
     encoder, settings, train = job.encoder, job.settings, job.data.train

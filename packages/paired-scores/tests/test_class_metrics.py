@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vision_adapters.metrics import METRICS, by_class, confusion, evaluate
+from paired_scores.metrics import METRICS, by_class, confusion, evaluate
 
 sklearn = pytest.importorskip("sklearn.metrics")
 stats = pytest.importorskip("scipy.stats")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from vision_adapters.metrics import METRICS
-from vision_adapters.metrics.score import resamples_of
+from paired_scores.metrics import METRICS
+from paired_scores.metrics.score import resamples_of
 
 __all__ = ["benjamini_hochberg", "holm", "paired_test"]
 
@@ -77,7 +77,7 @@ def paired_test(
     scales can be exchanged. With one seed, p holds for these trained heads.
 
     Args:
-        metric: a name of `vision_adapters.metrics`, or of a metric that is the mean of one number per sample.
+        metric: a name of `paired_scores.metrics`, or of a metric that is the mean of one number per sample.
         first: outcomes of one model, for each seed samples along the first axis.
         second: of the other, on the same samples in the same order.
         seed: of resamples and permutations.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from vision_adapters import holm, paired_test, score_outcomes, worse_than_another
-from vision_adapters.metrics import METRICS
+from paired_scores import holm, paired_test, score_outcomes, worse_than_another
+from paired_scores.metrics import METRICS
 
 
 def _draw(rng: np.random.Generator, shares: list[float], samples: int) -> list[np.ndarray]:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vision_adapters.metrics.arrays import Array, Floats, UndefinedMetricError, as_array, refuse_nan
-from vision_adapters.metrics.definitions import METRICS, Metric
+from paired_scores.metrics.arrays import Array, Floats, UndefinedMetricError, as_array, refuse_nan
+from paired_scores.metrics.definitions import METRICS, Metric
 
 CHUNK = 4_000_000  # weights held at a time: 32 MB
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vision_adapters.metrics.score import resamples_of
-from vision_adapters.paired import (
+from paired_scores.metrics.score import resamples_of
+from paired_scores.paired import (
     CELLS,
     Difference,
     Outcomes,
@@ -52,11 +52,11 @@ def worse_than_another(
     from three models on, and the larger p counts: among many models and few samples, exchanges alone make up to 6 %
     errors at a level of 5 %. Their degrees of freedom are the samples on which two models differ on average, less one.
 
-    With several seeds, Student's test over seeds and samples (see `vision_adapters.paired_test`) has to agree, after
+    With several seeds, Student's test over seeds and samples (see `paired_scores.paired_test`) has to agree, after
     Holm's correction over all pairs.
 
     Args:
-        metric: a name of `vision_adapters.metrics`, or of a metric that is the mean of one number per sample.
+        metric: a name of `paired_scores.metrics`, or of a metric that is the mean of one number per sample.
         models: at least one; of each, for each seed outcomes of the same samples in the same order.
         direction: whether higher or lower values are better.
         seed: of exchanges and resamples.

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from vision_adapters.metrics.arrays import (
+from paired_scores.metrics.arrays import (
     IGNORED,
     Array,
     Floats,
@@ -22,7 +22,7 @@ from vision_adapters.metrics.arrays import (
     ratio,
     score_columns,
 )
-from vision_adapters.metrics.ranking import (
+from paired_scores.metrics.ranking import (
     weighted_11point,
     weighted_auc,
     weighted_average_precision,

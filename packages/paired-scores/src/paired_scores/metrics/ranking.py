@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vision_adapters.metrics.arrays import Floats, ratio
+from paired_scores.metrics.arrays import Floats, ratio
 
 RECALLS = np.linspace(0.0, 1.0, 11)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from vision_adapters.metrics.arrays import as_array, class_labels, ratio, refuse_nan
-from vision_adapters.metrics.score import wilson
+from paired_scores.metrics.arrays import as_array, class_labels, ratio, refuse_nan
+from paired_scores.metrics.score import wilson
 
 
 @dataclass(frozen=True)

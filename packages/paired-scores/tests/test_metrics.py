@@ -5,14 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-import sklearn
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn import metrics as sk
 
-from vision_adapters.metrics import METRICS, evaluate, paired_difference
-from vision_adapters.metrics.ranking import (
+from paired_scores.metrics import METRICS, evaluate, paired_difference
+from paired_scores.metrics.ranking import (
     weighted_11point,
     weighted_auc,
     weighted_average_precision,
@@ -20,6 +17,10 @@ from vision_adapters.metrics.ranking import (
 )
 
 from . import _reference as slow
+
+sklearn = pytest.importorskip("sklearn")
+sk = pytest.importorskip("sklearn.metrics")
+torch = pytest.importorskip("torch")
 
 
 def binary(n: int, seed: int, levels: int) -> tuple[np.ndarray, np.ndarray]:

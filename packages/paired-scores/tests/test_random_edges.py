@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
-from sklearn import metrics as sk
 
-from vision_adapters.metrics import evaluate
+from paired_scores.metrics import evaluate
+
+sk = pytest.importorskip("sklearn.metrics")
 
 Case = tuple[str, np.ndarray, np.ndarray, Callable[[], float]]
 

@@ -9,8 +9,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from vision_adapters.metrics.score import resamples_of
-from vision_adapters.paired import CELLS, Outcomes, Statistic, as_floats, value_of
+from paired_scores.metrics.score import resamples_of
+from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, value_of
 
 __all__ = ["power_of_outcomes", "samples_needed"]
 
@@ -56,7 +56,7 @@ def power_of_outcomes(
     a normal approximation, rough below about 30 samples or 5 wrong answers.
 
     Args:
-        metric: see `vision_adapters.paired_test`.
+        metric: see `paired_scores.paired_test`.
         first: outcomes of a model, for each seed samples along the first axis.
         second: of another on the same samples. Without it, the other model is taken to be as variable and unrelated,
             $\sigma = \sqrt 2 \sigma_1$: similar models agree on most samples and need fewer.
@@ -65,7 +65,7 @@ def power_of_outcomes(
         alpha: level of the two-sided test, in (0, 1).
         power: probability to see it, in (0, 1), larger than alpha.
         seed: of the bootstrap.
-        statistic: see `vision_adapters.paired_test`.
+        statistic: see `paired_scores.paired_test`.
 
     Raises:
         ValueError: a number out of its range; the message shows it.

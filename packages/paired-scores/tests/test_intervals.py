@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vision_adapters.metrics import RunningScores, evaluate, score_outcomes
-from vision_adapters.metrics.score import wilson
+from paired_scores.metrics import RunningScores, evaluate, score_outcomes
+from paired_scores.metrics.score import wilson
 
 
 @pytest.mark.parametrize("n", [5, 6, 10, 20, 50, 200])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from vision_adapters.best import worse_than_another
-from vision_adapters.paired import benjamini_hochberg, holm, paired_test
-from vision_adapters.power import power_of_outcomes
+from paired_scores.best import worse_than_another
+from paired_scores.paired import benjamini_hochberg, holm, paired_test
+from paired_scores.power import power_of_outcomes
 
 from . import _exchanges as reference
 
