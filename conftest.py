@@ -7,6 +7,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -27,6 +29,14 @@ settings.load_profile("any-machine")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--first N``: a look at everything in a minute or two, as each wheel gets in an environment of its own."""
     parser.addoption("--first", type=int, default=0, help="run the first N tests of each file")
+
+
+def pytest_configure() -> None:
+    """Say which packages of the workspace an environment lacks that was made before they were."""
+    abouts = sorted(Path(__file__).parent.glob("packages/*/src/*/__about__.py"))
+    if missing := [about.parents[2].name for about in abouts if find_spec(about.parent.name) is None]:
+        commands = "; ".join(f"uv pip install --no-deps -e packages/{folder}" for folder in missing)
+        raise pytest.UsageError(f"not installed in this environment: {', '.join(missing)}; run: {commands}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
