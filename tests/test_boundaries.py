@@ -47,6 +47,7 @@ HEAVY = {
 """Extras: imported where they are used, never by importing a package."""
 IF_INSTALLED = {
     "eqsim": {"jaxtyping"},  # for types alone
+    "paired-scores": {"jaxtyping"},
     "knowledge-prompts": {"open_clip", "torch"},  # a user's encoder by its name, and its tensors
     "gate-runner": {"lightning", "pyarrow", "umap"},  # a callback, a table in Parquet, a map of features
 }

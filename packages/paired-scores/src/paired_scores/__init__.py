@@ -1,8 +1,40 @@
-"""Scores with intervals, and tests whether two models differ on the same samples.
+"""Scores with intervals, and tests whether two models differ on the same samples."""
 
-Names are imported when they are first used; `__init__.pyi` lists them.
-"""
+from paired_scores.__about__ import __version__
+from paired_scores.best import worse_than_another
+from paired_scores.metrics import (
+    METRICS,
+    RunningScores,
+    Score,
+    by_class,
+    confusion,
+    evaluate,
+    metric_named,
+    paired_difference,
+    score_outcomes,
+    wilson,
+)
+from paired_scores.paired import PairedTest, benjamini_hochberg, holm, paired_test
+from paired_scores.power import Power, power_of_outcomes, samples_needed
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "METRICS",
+    "PairedTest",
+    "Power",
+    "RunningScores",
+    "Score",
+    "__version__",
+    "benjamini_hochberg",
+    "by_class",
+    "confusion",
+    "evaluate",
+    "holm",
+    "metric_named",
+    "paired_difference",
+    "paired_test",
+    "power_of_outcomes",
+    "samples_needed",
+    "score_outcomes",
+    "wilson",
+    "worse_than_another",
+]

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 
 from paired_scores.metrics import METRICS
 from paired_scores.metrics.score import resamples_of
@@ -18,8 +17,13 @@ __all__ = ["benjamini_hochberg", "holm", "paired_test"]
 Outcomes = Any
 """Of each sample, along the first axis: an array; or, for a statistic of one's own, anything with a length and
 ``joined(other)``, such as all detections of each image."""
-Weights = Float[np.ndarray, "r n"]
-Values = Float[np.ndarray, " r"]
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    Weights = Float[np.ndarray, "r n"]
+    Values = Float[np.ndarray, " r"]
+else:  # shapes are for type checkers and readers
+    Weights = Values = np.ndarray
 Statistic = Callable[[Outcomes, Weights], Values]
 Difference = Callable[[Weights, Weights], Values]
 

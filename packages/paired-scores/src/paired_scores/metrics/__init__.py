@@ -1,5 +1,30 @@
-"""Metrics with bootstrap intervals, and paired differences."""
+"""Metrics with intervals, and what they keep per sample."""
 
-import lazy_loader
+from paired_scores.metrics.classes import ClassScore, by_class, confusion
+from paired_scores.metrics.definitions import METRICS, Metric
+from paired_scores.metrics.score import (
+    Difference,
+    RunningScores,
+    Score,
+    evaluate,
+    metric_named,
+    paired_difference,
+    score_outcomes,
+    wilson,
+)
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = [
+    "METRICS",
+    "ClassScore",
+    "Difference",
+    "Metric",
+    "RunningScores",
+    "Score",
+    "by_class",
+    "confusion",
+    "evaluate",
+    "metric_named",
+    "paired_difference",
+    "score_outcomes",
+    "wilson",
+]
