@@ -14,11 +14,12 @@ from paired_scores.metrics import (
     score_outcomes,
     wilson,
 )
-from paired_scores.paired import PairedTest, benjamini_hochberg, holm, paired_test
+from paired_scores.paired import McNemar, PairedTest, benjamini_hochberg, holm, mcnemar, paired_test
 from paired_scores.power import Power, power_of_outcomes, samples_needed
 
 __all__ = [
     "METRICS",
+    "McNemar",
     "PairedTest",
     "Power",
     "RunningScores",
@@ -29,6 +30,7 @@ __all__ = [
     "confusion",
     "evaluate",
     "holm",
+    "mcnemar",
     "metric_named",
     "paired_difference",
     "paired_test",

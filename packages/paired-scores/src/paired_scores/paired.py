@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from paired_scores.metrics import METRICS
 from paired_scores.metrics.score import resamples_of
 
-__all__ = ["benjamini_hochberg", "holm", "paired_test"]
+__all__ = ["McNemar", "PairedTest", "benjamini_hochberg", "holm", "mcnemar", "paired_test"]
 
 Outcomes = Any
 """Of each sample, along the first axis: an array; or, for a statistic of one's own, anything with a length and
@@ -49,6 +49,7 @@ class PairedTest:
     p_seeds: float | None  # two-sided, of Student's test with samples and seeds; None for one seed
     samples: int  # paired ones (episodes for few-shot, volumes for cardiac segmentation)
     by_seed: tuple[float, ...]  # the difference with each seed
+    clusters: int | None = None  # into which the samples fall; None where each is on its own
 
     @property
     def p(self) -> float:
@@ -67,6 +68,7 @@ def paired_test(
     most: int | None = None,
     level: float = 0.95,
     statistic: Statistic | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> PairedTest:
     r"""Test whether two models differ on the samples that both were scored on.
 
@@ -76,6 +78,10 @@ def paired_test(
     counts how often $|D|$ is at least as large as observed: $p = (1 + \text{count}) / (1 + \text{permutations})$.
     Where there are so few samples that all exchanges fit into ``permutations``, each is taken once and p is exact.
     With several seeds, the interval is Student's and holds the variation of samples and of seeds, see `with_seeds`.
+
+    Samples of one cluster (questions about one document, frames of one video) tell less than as many on their own. With
+    ``clusters``, both draws are of whole clusters: a resample weighs all samples of a cluster alike, and an exchange
+    swaps all of them.
 
     Rankings (roc_auc, average_precision) use each model's own ranks, so that models whose scores lie on different
     scales can be exchanged. With one seed, p holds for these trained heads.
@@ -92,10 +98,11 @@ def paired_test(
         level: of the interval, in (0, 1).
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own; it may take
             outcomes that are no arrays, such as all detections of an image.
+        clusters: a label for each sample, such as its document's name; samples with the same label belong together.
 
     Raises:
-        ValueError: different numbers of seeds or samples, fewer than 2 samples with outcomes, one that is NaN for one
-            model alone, or a metric that is unknown and is not a mean.
+        ValueError: different numbers of seeds, samples or clusters' labels, fewer than 2 samples with outcomes or 2
+            clusters, one that is NaN for one model alone, or a metric that is unknown and is not a mean.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -127,9 +134,13 @@ def paired_test(
         raise ValueError(
             f"expected resamples >= 1, permutations >= 1 and 0 < level < 1, got {resamples}, {permutations}, {level}"
         )
+    if clusters is not None and len(clusters) != lengths[0]:
+        raise ValueError(f"clusters: {len(clusters)} labels for {lengths[0]} samples; expected one for each")
+    labels = None if clusters is None else list(clusters)
     if means:  # without the samples that have no outcome in any model, such as queries with nothing to find
         counts = ~np.all([np.isnan(outcomes) for outcomes in every], axis=0)
         first, second = ([outcomes[counts] for outcomes in side] for side in (first, second))
+        labels = None if labels is None else [labels[sample] for sample in np.flatnonzero(counts)]
         for outcomes in (*first, *second):
             if np.isnan(outcomes).any():
                 sample = int(np.flatnonzero(counts)[int(np.isnan(outcomes).argmax())])
@@ -137,6 +148,12 @@ def paired_test(
     count = len(first[0])
     if count < 2:
         raise ValueError(f"{metric}: {count} samples with outcomes of {lengths[0]}; a test needs at least 2")
+    at = None if labels is None else _numbered(labels)
+    units = count if at is None else int(at.max()) + 1  # what is drawn and exchanged
+    if units < 2:
+        raise ValueError(
+            f"clusters: all {count} samples are of {labels and labels[0]!r}; a test needs at least 2 clusters"
+        )
     compute = statistic or value_of(metric)
     pairs = [aligned(metric, *pair) if statistic is None else pair for pair in zip(first, second, strict=True)]
     by_pair = [_of_means(*pair) if means else difference_of(compute, *pair) for pair in pairs]
@@ -146,13 +163,17 @@ def paired_test(
     difference = float(np.mean(by_seed))
 
     def exchanged(pattern: Weights) -> Values:
+        pattern = pattern if at is None else pattern[:, at]
         return _mean([statistic(pattern, np.ones_like(pattern)) for statistic in pooled])
 
     def resampled(weights: Weights) -> Values:
+        weights = weights if at is None else weights[:, at]
         return _mean([statistic(np.zeros_like(weights), weights) for statistic in pooled])
 
     rng = np.random.default_rng(seed)
-    drawn = np.concatenate([resampled(weights) for weights in resamples_of(count, resamples, rng, cells=CELLS)])
+    drawn = np.concatenate(
+        [resampled(weights) for weights in resamples_of(units, resamples, rng, cells=max(1, CELLS * units // count))]
+    )
     drawn = drawn[np.isfinite(drawn)]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]) if len(drawn) else (difference, difference)
     error = float(drawn.std()) if len(drawn) else 0.0
@@ -175,12 +196,66 @@ def paired_test(
         low=float(low),
         high=float(high),
         effect=difference / spread if spread > _ROUNDING else None,
-        p_permutation=_permutation_p(exchanged, difference, count, permutations, most or permutations, rng),
+        p_permutation=_permutation_p(
+            exchanged, difference, units, permutations, most or permutations, rng, cells=max(1, CELLS * units // count)
+        ),
         p_bootstrap=min(1.0, 2 * (1 + min(below, above)) / (1 + len(drawn))),
         p_seeds=p_seeds,
         samples=count,
         by_seed=by_seed,
+        clusters=None if at is None else units,
     )
+
+
+def _numbered(labels: Sequence[Hashable]) -> np.ndarray:
+    """Number clusters in order of their first sample."""
+    number: dict[Hashable, int] = {}
+    return np.array([number.setdefault(label, len(number)) for label in labels])
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Samples that one of two models alone got right, and how likely so uneven a split is by chance."""
+
+    first_only: int  # samples that the first model alone got right
+    second_only: int
+    p: float  # exact, two-sided
+
+
+def mcnemar(first: Sequence[float], second: Sequence[float]) -> McNemar:
+    r"""Test whether two models are right equally often, from the samples that one of them alone got right.
+
+    With b and c such samples, $p = \min(1, 2 P(X \le \min(b, c)))$, X binomial with b + c draws of 1/2: `paired_test`'s
+    p of all exchanges.
+
+    Args:
+        first: for each sample 1 or True where the first model is right, 0 or False where it is wrong.
+        second: of the other, on the same samples in the same order.
+
+    Raises:
+        ValueError: different numbers of samples, none, or a value that is not 0 or 1; shows it and its place.
+
+    Example:
+        >>> mcnemar([1, 1, 0, 0, 0, 0, 0, 0], [1, 0, 1, 1, 1, 1, 1, 1])
+        McNemar(first_only=1, second_only=6, p=0.125)
+
+    Source:
+        McNemar, Psychometrika 12, 1947; exact, by the binomial distribution.
+    """
+    from scipy.stats import binomtest
+
+    sides = [as_floats("mcnemar", side) for side in (first, second)]
+    if sides[0].shape != sides[1].shape or sides[0].ndim != 1 or not len(sides[0]):
+        raise ValueError(
+            f"outcomes of shapes {sides[0].shape} and {sides[1].shape}; expected the same samples, at least 1"
+        )
+    for name, side in zip(("first", "second"), sides, strict=True):
+        wrong = ~np.isin(side, (0.0, 1.0))
+        if wrong.any():
+            sample = int(wrong.argmax())
+            raise ValueError(f"{name}: sample {sample} has {side[sample]}; expected 1 for right or 0 for wrong")
+    ahead, behind = int((sides[0] > sides[1]).sum()), int((sides[0] < sides[1]).sum())
+    return McNemar(ahead, behind, float(binomtest(ahead, ahead + behind).pvalue) if ahead + behind else 1.0)
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -296,6 +371,7 @@ def _permutation_p(
     permutations: int,
     most: int,
     rng: np.random.Generator,
+    cells: int = CELLS,
 ) -> float:
     """Share of exchanges whose difference is at least as far from 0 as the observed one."""
     threshold = abs(observed) - _ROUNDING
@@ -310,7 +386,7 @@ def _permutation_p(
     hits = done = 0
     while done < permutations or (hits == 0 and done < most):
         stop = permutations if done < permutations else most
-        rows = min(max(1, CELLS // count), stop - done)
+        rows = min(max(1, cells // count), stop - done)
         hits += reached(rng.integers(0, 2, (rows, count), dtype=np.int8).astype(np.float64))
         done += rows
     return (1 + hits) / (1 + done)
