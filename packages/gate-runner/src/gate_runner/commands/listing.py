@@ -82,6 +82,14 @@ def encoders(json: AsJson = False) -> None:
 
 
 @app.command()
+def models(json: AsJson = False) -> None:
+    """GATE's 21 models, which ``run --models`` takes."""
+    from gate_runner.encoders.of_papers import GATE_MODELS
+
+    _show(json, [{"model": name, "spec": model.spec, "note": model.note} for name, model in GATE_MODELS.items()])
+
+
+@app.command()
 def settings(json: AsJson = False) -> None:
     """Every setting of a run: its group, its option, where it has one, its default, and what it says."""
     from gate_runner.settings import DECLARED, Settings, flag_of

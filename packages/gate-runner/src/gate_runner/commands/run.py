@@ -55,6 +55,14 @@ def run(
         list[str] | None,
         typer.Option(help="tensorboard or wandb (extras); may be given several times.", rich_help_panel=_FILES),
     ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            metavar="gate|NAME,NAME",
+            help="GATE's models one after another, each into OUTPUT/NAME; see 'gate-runner ls models'.",
+            rich_help_panel=_FILES,
+        ),
+    ] = None,
     setting: Setting = None,
     json: AsJson = False,
     **options: Any,
@@ -67,10 +75,27 @@ def run(
     names = [*(names or []), *([own_folder(data, output)] if data is not None else [])]
     if not names and config is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
-    request = requested(context, config, names, encoder, output, options, setting or ())
+    if models is None:
+        request = requested(context, config, names, encoder, output, options, setting or ())
+        carried = [_carried_out(request, tracker or [], json=json)]
+    else:
+        source = context.get_parameter_source("encoder")
+        if output is None or (source is not None and source.name != "DEFAULT"):
+            raise UsageError("--models brings encoders of its own: give --output FOLDER, and leave --encoder out")
+        carried = _each_model(context, models, config, names, output, options, setting or (), tracker or [], json)
+    if json:
+        echo_json(carried[0] if models is None else carried)
+    if any(result["status"] == "failed" for row in carried for result in row["results"]) or any(
+        "reason" in row for row in carried
+    ):
+        raise typer.Exit(1)
+
+
+def _carried_out(request: RunRequest, tracker: Sequence[str], *, json: bool) -> dict[str, Any]:
+    """Run a request, show what it does and what comes next, and return its folder and results."""
     from gate_runner.trackers import make_trackers
 
-    trackers = make_trackers(tracker or [])
+    trackers = make_trackers(tracker)
     from rich.markup import escape
 
     from gate_runner.executors import run as execute
@@ -90,17 +115,43 @@ def run(
     workers = workers_for(settings, len(request.benchmarks) * len(settings.seeds))
     with watching(console, workers) as display:
         results = execute(request, display, trackers)
-    if json:
-        echo_json({"output": str(request.output), "results": [json_value(result.to_json()) for result in results]})
-    else:
+    if not json:
         if any("variant" in result.training for result in results):
             from gate_runner.tasks.elevater.tables import averages, records_of
 
             echo(averages(records_of(results)).as_markdown(), nl=False)
         for line in next_steps(request.output, results):
             console.print(escape(line))
-    if any(result.status == "failed" for result in results):
-        raise typer.Exit(1)
+    return {"output": str(request.output), "results": [json_value(result.to_json()) for result in results]}
+
+
+def _each_model(
+    context: typer.Context,
+    models: str,
+    config: Path | None,
+    names: Sequence[str],
+    output: Path,
+    options: Mapping[str, Any],
+    settings: Sequence[str],
+    tracker: Sequence[str],
+    json: bool,
+) -> list[dict[str, Any]]:
+    """Run each of several models; one that does not load is named with its reason, and the others are run."""
+    from gate_runner.encoders.of_papers import models_named
+    from gate_runner.errors import EncoderError
+
+    carried: list[dict[str, Any]] = []
+    for name, model in models_named(models).items():
+        request = requested(context, config, names, model.spec, output / name, options, settings)
+        try:
+            carried.append({"model": name, **_carried_out(request, tracker, json=json)})
+        except EncoderError as error:
+            echo(f"{name}: {error}", err=True)
+            carried.append({"model": name, "output": str(request.output), "results": [], "reason": str(error)})
+    without = [row["model"] for row in carried if "reason" in row]
+    if without:
+        echo(f"{len(without)} of {len(carried)} models did not load: {', '.join(without)}", err=True)
+    return carried
 
 
 def own_folder(folder: Path, output: Path | None = None) -> str:
