@@ -150,6 +150,7 @@ def paired_test(
         raise ValueError(f"{metric}: {count} samples with outcomes of {lengths[0]}; a test needs at least 2")
     at = None if labels is None else _numbered(labels)
     units = count if at is None else int(at.max()) + 1  # what is drawn and exchanged
+    cells = max(1, CELLS * units // count)
     if units < 2:
         raise ValueError(
             f"clusters: all {count} samples are of {labels and labels[0]!r}; a test needs at least 2 clusters"
@@ -171,9 +172,7 @@ def paired_test(
         return _mean([statistic(np.zeros_like(weights), weights) for statistic in pooled])
 
     rng = np.random.default_rng(seed)
-    drawn = np.concatenate(
-        [resampled(weights) for weights in resamples_of(units, resamples, rng, cells=max(1, CELLS * units // count))]
-    )
+    drawn = np.concatenate([resampled(weights) for weights in resamples_of(units, resamples, rng, cells=cells)])
     drawn = drawn[np.isfinite(drawn)]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]) if len(drawn) else (difference, difference)
     error = float(drawn.std()) if len(drawn) else 0.0
@@ -197,7 +196,7 @@ def paired_test(
         high=float(high),
         effect=difference / spread if spread > _ROUNDING else None,
         p_permutation=_permutation_p(
-            exchanged, difference, units, permutations, most or permutations, rng, cells=max(1, CELLS * units // count)
+            exchanged, difference, units, permutations, most or permutations, rng, cells=cells
         ),
         p_bootstrap=min(1.0, 2 * (1 + min(below, above)) / (1 + len(drawn))),
         p_seeds=p_seeds,
