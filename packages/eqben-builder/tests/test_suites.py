@@ -400,6 +400,26 @@ def test_svo_probes_and_vsr(tmp_path):
         read(tmp_path, "vsr")
 
 
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda text: text.replace("ride a horse 2", '"ride a horse 2'), r"svo_probes\.csv, line 4 is no row of a table"),
+    (lambda text: text.replace("ride a horse 2", 'ride a "horse" 2'), "no fault"),
+    (lambda text: text.replace("u,", "u,u,", 1), r"line 2: 12 fields, expected 11"),
+    (lambda text: text.replace("neg_url", "pos_url"), "line 1: column 'pos_url' comes twice"),
+])  # fmt: skip
+def test_no_quote_swallows_rows(tmp_path, change, message):
+    row = {"sentence": "", "pos_triplet": "a", "neg_triplet": "b", "pos_url": "u", "neg_url": "v", "pos_image_id": "1",
+           "neg_image_id": "2", "subj_neg": "False", "verb_neg": "True", "obj_neg": "False", "more": "x"}  # fmt: skip
+    (tmp_path / "svo-probes").mkdir()
+    image(tmp_path, "svo-probes/images/1.jpg", "svo-probes/images/2.jpg")
+    text = change(csv_text([row | {"sentence": f"ride a horse {number}"} for number in range(9)]))
+    (tmp_path / "svo-probes/svo_probes.csv").write_text(text)
+    if message == "no fault":
+        assert len(read(tmp_path, "svo-probes").rows) == 9
+        return
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, "svo-probes")
+
+
 def test_colorswap_naturalbench_cola_and_mmvp(tmp_path):
     swap = {"id": 7, "caption_1": "a red cup on a blue table", "caption_2": "a blue cup on a red table",
             "image_1": "images/img_7_1.png", "image_2": "images/img_7_2.png", "image_source": "midjourney",

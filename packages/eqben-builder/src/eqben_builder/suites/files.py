@@ -128,10 +128,7 @@ class Files:
                         within(member.file_size, "member_bytes", f"{path}:{member.filename}")
                         contents[inside.name] = archive.read(member)
         for name, content in contents.items():
-            try:
-                rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
-            except (UnicodeDecodeError, csv.Error) as error:
-                raise ValueError(f"{name} is no table: {error}") from error
+            rows = [row for _, row in csv_rows(content, name)]
             self._at = f"{name}: "
             yield name, rows
         self._at = ""
@@ -180,6 +177,37 @@ class Files:
         except ValueError as error:
             raise ValueError(f"{self._at}{error}") from None
         yield row
+
+
+def csv_rows(content: bytes, where: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows of a CSV file with a header, each with "file, line N"; a quote that swallows others is refused."""
+    reader = csv.reader(io.StringIO(_decoded(content, where), newline=""), strict=True)
+    names: list[str] | None = None
+    while True:
+        line = f"{where}, line {reader.line_num + 1}"
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(f"{line} is no row of a table: {error}; is a quote opened and not closed?") from error
+        if not cells:
+            continue
+        if names is None:
+            names = cells
+            if doubled := [name for name, count in Counter(names).items() if count > 1]:
+                raise ValueError(f"{line}: column {doubled[0]!r} comes twice")
+            continue
+        if len(cells) != len(names):
+            raise ValueError(f"{line}: {len(cells)} fields, expected {len(names)}; is a quote opened and not closed?")
+        yield line, dict(zip(names, cells, strict=True))
+
+
+def _decoded(content: bytes, where: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where} is no table in UTF-8: {error}") from error
 
 
 def _inner(path: str) -> str:

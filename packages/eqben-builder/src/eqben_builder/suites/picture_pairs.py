@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder import formats
-from eqben_builder.suites.files import Files, column_picture, field_of, tables_of, text_of
+from eqben_builder.suites.files import Files, column_picture, csv_rows, field_of, tables_of, text_of
 from eqben_builder.untrusted import json_lines
 
 if TYPE_CHECKING:
@@ -105,8 +104,7 @@ def naturalbench(files: Files) -> Iterator[SuiteRow]:
 def mmvp(files: Files) -> Iterator[SuiteRow]:
     """MMVP-VLM's `Questions.csv`, by position: question, type, statement; questions 2k + 1 and 2k + 2 form a pair."""
     path = files.find("Questions.csv", "MMVP_VLM/Questions.csv")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [row for row in list(csv.reader(file))[1:] if row]
+    rows = [list(row.values()) for _, row in csv_rows(path.read_bytes(), str(path))]
     try:
         ordered = sorted((int(row[0]), row[1].strip(), row[2].strip()) for row in rows)
     except (ValueError, IndexError) as error:
@@ -179,15 +177,13 @@ def svo(files: Files) -> Iterator[SuiteRow]:
     Pictures are links: those that were fetched lie in `images/`, named by their id.
     """
     path = files.find("svo_probes.csv", "data/svo_probes.csv")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        for number, row in enumerate(csv.DictReader(file)):
-            where = f"{path}, line {number + 2}"
-            sentence = text_of(row, "sentence", where)
-            names = [text_of(row, f"{side}_image_id", where) for side in ("pos", "neg")]
-            pictures = [files.picture(f"images/{n}.jpg", f"images/{n}.png", f"images/{n}") for n in names]
-            for kind in ("subj", "verb", "obj"):
-                if text_of(row, f"{kind}_neg", where).strip().lower() == "true":
-                    yield from files.row(f"{number}/{kind}", kind, "images", pictures, [sentence], names[0])
+    for number, (where, row) in enumerate(csv_rows(path.read_bytes(), str(path))):
+        sentence = text_of(row, "sentence", where)
+        names = [text_of(row, f"{side}_image_id", where) for side in ("pos", "neg")]
+        pictures = [files.picture(f"images/{n}.jpg", f"images/{n}.png", f"images/{n}") for n in names]
+        for kind in ("subj", "verb", "obj"):
+            if text_of(row, f"{kind}_neg", where).strip().lower() == "true":
+                yield from files.row(f"{number}/{kind}", kind, "images", pictures, [sentence], names[0])
 
 
 def vsr(files: Files) -> Iterator[SuiteRow]:
