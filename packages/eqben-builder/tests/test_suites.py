@@ -541,6 +541,21 @@ def test_texts_of_a_table_are_texts(tmp_path, field, value):
         bivlc_of(tmp_path, [{field: value}])()
 
 
+def test_a_date_that_python_has_not_is_one_line(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    bivlc_of(tmp_path, [{}])
+    path = tmp_path / "bivlc/test.parquet"
+    times = pa.array([2**62], pa.int64()).cast(pa.timestamp("us"))
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.column_names.index("caption"), "caption", times), path)
+    with pytest.raises(ValueError, match=r"test\.parquet cannot be read: date value out of range"):
+        read(tmp_path, "bivlc")
+    columns = {"image_0": [png()], "image_1": [png()], "caption_0": ["a"], "caption_1": ["b"], "made": times}
+    pq.write_table(pa.table(columns), tmp_path / "pairs.parquet")
+    with pytest.raises(ValueError, match=r"pairs\.parquet cannot be read: date value out of range"):
+        list(read_any(tmp_path / "pairs.parquet"))
+
+
 def test_a_column_that_comes_twice_is_refused(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     bivlc_of(tmp_path, [{}])

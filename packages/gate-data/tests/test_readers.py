@@ -302,6 +302,14 @@ def test_parquet_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.Mo
         list(rows)
 
 
+def test_parquet_with_a_date_that_python_has_not(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    times = arrow.array([2**62], arrow.int64()).cast(arrow.timestamp("us"))
+    parquet.write_table(arrow.table({"name": times}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet cannot be read as Parquet: date value out of range"):
+        list(table(tmp_path / "a.parquet", ["name"]))
+
+
 def test_parquet_with_a_field_twice(tmp_path: Path) -> None:
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "a.parquet"

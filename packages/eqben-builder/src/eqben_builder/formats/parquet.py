@@ -91,10 +91,9 @@ def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
             if missing:
                 raise ValueError(f"{path}: no column {', '.join(missing)}; there are {', '.join(sorted(names))}")
             at = 0
-            for batch in batches(file, path):
-                for row in batch.to_pylist():
-                    yield _row(f"{path}, row {at}", row, str(number))
-                    at, number = at + 1, number + 1
+            for row in listed(batches(file, path), path):
+                yield _row(f"{path}, row {at}", row, str(number))
+                at, number = at + 1, number + 1
 
 
 def batches(file: Any, path: Path) -> Iterator[Any]:
@@ -108,6 +107,15 @@ def batches(file: Any, path: Path) -> Iterator[Any]:
     for group, size in enumerate(sizes):
         rows = max(1, min(_ROWS, most("member_bytes") // max(1, size)))
         yield from file.iter_batches(batch_size=rows, row_groups=[group])
+
+
+def listed(tables: Iterable[Any], path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of batches or tables; whatever Arrow cannot give, such as a date that Python has not, is one line."""
+    try:
+        for table in tables:
+            yield from table.to_pylist()
+    except (_pyarrow().ArrowException, OSError, OverflowError) as error:
+        raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from error
 
 
 def _row(where: str, row: dict[str, Any], name: str) -> PairRow:

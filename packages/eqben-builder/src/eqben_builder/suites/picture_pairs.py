@@ -72,8 +72,10 @@ def _texts(table: Any, path: Path, columns: tuple[str, ...]) -> list[dict[str, s
     absent = [name for name in columns if name not in table.column_names]
     if absent:
         raise ValueError(f"{path}: no column {', '.join(absent)}; there are {', '.join(table.column_names)}")
+    from eqben_builder.formats.parquet import listed
+
     rows = []
-    for number, row in enumerate(table.select(list(columns)).to_pylist()):
+    for number, row in enumerate(listed([table.select(list(columns))], path)):
         where = f"{path}, row {number}"
         numbered = {"id": str(row["id"])} if isinstance(row.get("id"), int) else {}
         rows.append({name: numbered[name] if name in numbered else text_of(row, name, where) for name in columns})

@@ -367,5 +367,7 @@ def _parquet(path: Path) -> Iterator[Row]:
                     for values in batch.to_pylist():
                         yield Row(path, number, values)
                         number += 1
-    except (ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read as Parquet: {error}") from error
+    except DataError:
+        raise
+    except (ArrowException, OSError, ValueError, OverflowError) as error:  # such as a date that Python has not
+        raise DataError(f"{path} cannot be read as Parquet: {' '.join(str(error).split())[:300]}") from error
