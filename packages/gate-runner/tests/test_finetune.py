@@ -33,6 +33,7 @@ from gate_runner.finetuning import training as module
 from gate_runner.finetuning.hard_batches import HardRows, nearest_others, with_hard_negatives
 from gate_runner.finetuning.pairs import read_captioned
 from gate_runner.finetuning.request import FinetuneRequest
+from gate_runner.finetuning.several import read_several
 from gate_runner.finetuning.training import finetune
 from gate_runner.tasks.augmentation import change_of, varied
 from vision_adapters.rows import Draw
@@ -244,6 +245,43 @@ def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) ->
         read = read_captioned(str(tmp_path / form)).train
         assert read.pictures_each == 2, form
         assert sorted(read.captions) == sorted(read_captioned(str(pairs)).train.captions), form
+
+
+def test_several_sets_are_trained_on_together(pairs: Path, tmp_path: Path) -> None:
+    first, second = write_pairs(tmp_path / "first", 20), write_pairs(tmp_path / "second", 30)
+    tar = shard(tmp_path / "third.tar", [f"caption {number}" for number in range(20)])
+    alone = [read_captioned(str(path)) for path in (first, second, tar)]
+    request = finetune_request(first, tmp_path / "tuned", also=(str(second), str(tar)))
+    read = request.read()
+    for name in ("train", "validation"):
+        splits, joined = [getattr(captioned, name) for captioned in alone], getattr(read, name)
+        assert joined.captions == [forms for split in splits for forms in split.captions], name
+        pictures = torch.cat([split.pictures[:] for split in splits])
+        assert torch.equal(joined.pictures[:], pictures), name
+    assert f"samples to train on: {len(alone[0].train)} of {first}" in read.notes[0]
+    finetune(request)
+    assert load_encoder(f"tuned:{tmp_path / 'tuned'}").spec.startswith("tuned:")
+    swapped = finetune_request(first, tmp_path / "tuned", also=(str(tar), str(second)))
+    assert swapped.read().digest() != read.digest()
+    assert FinetuneRequest.from_mapping(request.to_mapping()) == request
+    how = ["--encoder", "micro-clip/random", "--steps", "1", "--batch-size", "8", "--output", str(tmp_path / "named")]
+    ran = CliRunner().invoke(app, ["finetune", str(first), str(second), *how])
+    assert ran.exit_code == 0, ran.output
+
+
+def test_sets_that_cannot_be_in_one_batch_are_refused(pairs: Path, tmp_path: Path) -> None:
+    folder = write_pairs(tmp_path / "first", 20)
+    with pytest.raises(DataError, match=r"has 1 pictures a sample, and .* 2: train on"):
+        read_several((str(folder), str(pairs)))
+    with pytest.raises(UsageError, match="named twice"):
+        finetune_request(folder, tmp_path / "tuned", also=(str(folder),))
+    with pytest.raises(UsageError, match="--table counts in one folder"):
+        finetune_request(folder, tmp_path / "tuned", also=(str(pairs),), table=Path("a.csv"))
+    rows = (folder / "captions.csv").read_text().splitlines()
+    other = folder / "other.csv"
+    other.write_text("\n".join([rows[0], *reversed(rows[1:])]) + "\n")
+    with pytest.raises(DataError, match=r"is trained on in .*, and held out of"):
+        read_several((str(folder / "captions.csv"), str(other)))
 
 
 def named_shard(path: Path, names: list[str]) -> Path:

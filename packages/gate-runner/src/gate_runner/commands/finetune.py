@@ -13,11 +13,11 @@ from gate_runner.terminal import echo
 
 def finetune(
     pairs: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="PAIRS",
+            metavar="PAIRS...",
             help="Pictures with captions: a folder, a table, COCO's captions, webdataset shards, pairs of eqben build, "
-            "or a benchmark such as flickr30k.",
+            "or a benchmark such as flickr30k; of several, each gives samples to every epoch.",
         ),
     ],
     encoder: Annotated[str, typer.Option(help="Spec of the encoder where it starts.")] = "micro-clip",
@@ -82,9 +82,10 @@ def finetune(
     from gate_runner.finetuning.training import finetune as train
 
     share = None if wise_ft is None else share_in(wise_ft)
-    folder = output or Path("runs") / f"tuned-{Path(pairs).stem}"
+    folder = output or Path("runs") / f"tuned-{Path(pairs[0]).stem}"
     request = FinetuneRequest(
-        pairs=pairs, encoder=encoder, output=folder, loss=loss, add=tuple(add or ()), teacher=teacher, tune=tune,
+        pairs=pairs[0], also=tuple(pairs[1:]), encoder=encoder, output=folder, loss=loss, add=tuple(add or ()),
+        teacher=teacher, tune=tune,
         wise_ft=share, epochs=epochs, steps=steps, lr=lr, batch_size=batch_size,
         validate_every=validate_every, warmup=warmup, weight_decay=weight_decay, augment=augment, precision=precision,
         checkpoint_blocks=checkpoint_blocks, num_processes=num_processes, seed=seed, device=device, table=table,

@@ -10,7 +10,8 @@ from typing import Any
 from eqsim import ClipEqSimLoss, build_loss
 from gate_runner.errors import UsageError
 from gate_runner.finetuning.loss_settings import LOSS_SETTINGS, loss_settings, pairs_of, share_of_hard
-from gate_runner.finetuning.pairs import Captioned, read_captioned
+from gate_runner.finetuning.pairs import Captioned
+from gate_runner.finetuning.several import read_several
 from gate_runner.tasks.recipes import checked_augmentation
 
 RATES = {"full": 1e-5, "last-block": 1e-5, "lora": 1e-4, "bias": 1e-4, "norm": 1e-4}
@@ -22,12 +23,13 @@ TUNES = tuple(RATES)
 class FinetuneRequest:
     """All that decides a training, by the names of the options of `gate-runner finetune`, whose help says what each is.
 
-    ``add`` are terms of `eqsim.build_loss`, ``settings`` NAME=VALUE of `loss_settings.NAMES`; the two pictures of a
-    known pair are augmented alike.
+    ``also`` are further sets of pictures, trained on together with ``pairs``. ``add`` are terms of `eqsim.build_loss`,
+    ``settings`` NAME=VALUE of `loss_settings.NAMES`; the two pictures of a known pair are augmented alike.
     """
 
     pairs: str
     encoder: str
+    also: tuple[str, ...] = ()
     output: Path
     loss: str = "clip"
     add: tuple[str, ...] = ()
@@ -63,6 +65,10 @@ class FinetuneRequest:
             raise UsageError(f"--wise-ft {self.wise_ft}: expected 'best', or a share from 0 to 1")
         if not 0 <= self.warmup < 1 or not 0 < self.epochs < math.inf:
             raise UsageError(f"expected --warmup from 0 to below 1 and --epochs above 0: {self.warmup}, {self.epochs}")
+        if self.also and self.table is not None:
+            raise UsageError("--table counts in one folder: name the tables themselves where there are several sets")
+        if len({self.pairs, *self.also}) <= len(self.also):
+            raise UsageError(f"a set is named twice among {', '.join((self.pairs, *self.also))}: name each once")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"--seed {self.seed}: expected 0 to 2**63 - 1")
         if self.num_processes < 1 or self.batch_size < max(2, self.num_processes):
@@ -120,12 +126,20 @@ class FinetuneRequest:
     def from_mapping(cls, values: dict[str, Any]) -> FinetuneRequest:
         """The request of such values."""
         paths = {name: Path(values[name]) for name in ("output", "table", "data_root") if values[name] is not None}
-        return cls(**{**values, **paths, "add": tuple(values["add"]), "settings": tuple(values["settings"])})
+        return cls(
+            **{
+                **values,
+                **paths,
+                "also": tuple(values["also"]),
+                "add": tuple(values["add"]),
+                "settings": tuple(values["settings"]),
+            }
+        )
 
     def read(self) -> Captioned:
         """Its pictures and captions."""
-        return read_captioned(
-            self.pairs,
+        return read_several(
+            (self.pairs, *self.also),
             table_of=self.table,
             data_root=self.data_root,
             limit=self.limit,
@@ -142,7 +156,8 @@ class FinetuneRequest:
         values = {name: value for name, value in self.to_mapping().items() if name not in apart}
         located = {name: _absolute(values[name]) for name in LOCATED}
         settings = sorted(text for text in self.settings if not text.startswith("decode_workers="))
-        return {**values, **located, "add": list(self.add), "settings": settings}
+        also = [_absolute(name) for name in self.also]
+        return {**values, **located, "also": also, "add": list(self.add), "settings": settings}
 
 
 LOCATED = ("pairs", "encoder", "teacher", "table", "data_root")
