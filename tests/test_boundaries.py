@@ -32,8 +32,8 @@ ARROWS: dict[str, set[str]] = {
     "eqsim": set(),
     "knowledge-prompts": set(),
     "adapters": {"paired-scores"},
-    "eqben-builder": set(),
-    "oven-retrieval": set(),
+    "eqben-builder": {"paired-scores"},
+    "oven-retrieval": {"paired-scores"},
     "eevee": set(),
     "gate-data": set(),
 }

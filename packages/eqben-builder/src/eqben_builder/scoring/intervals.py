@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,8 +40,7 @@ def check_sampling(level: float, resamples: int, **least_one: int) -> None:
 def share_of(value: float, draws: Float64[np.ndarray, " r"], chance: float, trials: float, tail: float) -> Share:
     """A share with the quantiles of its resampled values, or with Wilson's interval where few were right, or wrong.
 
-    (p + z^2/2n -+ z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n) where n p < 10 or n (1 - p) < 10. At p = 0 and 1, where
-    resampling has nothing to vary, it is [0, w] and [1 - w, 1] with w = z^2/n / (1 + z^2/n).
+    Wilson's where n p < 10 or n (1 - p) < 10: at p = 0 and 1 resampling has nothing to vary.
 
     Source:
         Wilson (1927); Brown, Cai and DasGupta (2001) on its coverage.
@@ -50,13 +48,9 @@ def share_of(value: float, draws: Float64[np.ndarray, " r"], chance: float, tria
     if trials * min(value, 1 - value) >= FEW:
         low, high = np.quantile(draws, (tail, 1 - tail)).tolist()
         return Share(value, low, high, chance)
-    z = NormalDist().inv_cdf(1 - tail)
-    p = min(1.0, max(0.0, value))
-    centre, wider = p + z * z / (2 * trials), 1 + z * z / trials
-    half = z * float(np.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials)))
-    low = 0.0 if value == 0 else (centre - half) / wider
-    high = 1.0 if value == 1 else (centre + half) / wider
-    return Share(value, low, high, chance)
+    from paired_scores import wilson
+
+    return Share(value, *wilson(min(1.0, max(0.0, value)), trials, 1 - 2 * tail), chance)
 
 
 def effective(weights: Float64[np.ndarray, " c"], trials: list[float]) -> float:

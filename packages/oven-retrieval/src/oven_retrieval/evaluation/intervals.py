@@ -29,13 +29,12 @@ class Estimate(NamedTuple):
     high: float
 
 
-def wilson(correct: float, questions: float, z: float = 1.96) -> Estimate:
-    """Return an accuracy in percent with Wilson's interval.
+def wilson(correct: float, questions: float) -> Estimate:
+    """Return an accuracy in percent with Wilson's interval; see `paired_scores.wilson`.
 
     Args:
         correct: right answers.
         questions: all of them; fractions of one where they do not count whole (see `effective_size`).
-        z: quantile of the normal distribution.
 
     Raises:
         ValueError: more right answers than questions, or no question.
@@ -43,18 +42,16 @@ def wilson(correct: float, questions: float, z: float = 1.96) -> Estimate:
     Example:
         >>> tuple(round(x, 1) for x in wilson(5, 10))
         (50.0, 23.7, 76.3)
-
-    Source: Wilson 1927.
     """
     if not 0 <= correct <= questions or questions < 1:
         raise ValueError(
             f"correct, questions: expected 0 <= correct <= questions, at least one, got {correct}, {questions}"
         )
-    p = correct / questions
-    middle, spread = p + z * z / (2 * questions), z * np.sqrt(p * (1 - p) / questions + z * z / (4 * questions**2))
-    scale = 1 + z * z / questions
-    low, high = 100 * float(middle - spread) / scale, 100 * float(middle + spread) / scale
-    return Estimate(100 * p, min(100 * p, max(0.0, low)), max(100 * p, min(100.0, high)))
+    from paired_scores import wilson as interval
+
+    share = correct / questions
+    low, high = interval(share, questions, CONFIDENCE)
+    return Estimate(100 * share, min(100 * share, 100 * low), max(100 * share, 100 * high))
 
 
 def effective_size(correct: Correct, *clusters: Sequence[str]) -> float:
