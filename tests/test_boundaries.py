@@ -17,6 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 IMPORT_NAMES = {
+    "wary-files": "wary_files",
     "paired-scores": "paired_scores",
     "eqsim": "eqsim",
     "knowledge-prompts": "knowledge_prompts",
@@ -28,13 +29,14 @@ IMPORT_NAMES = {
     "gate-runner": "gate_runner",
 }
 ARROWS: dict[str, set[str]] = {
+    "wary-files": set(),
     "paired-scores": set(),
     "eqsim": set(),
-    "knowledge-prompts": set(),
+    "knowledge-prompts": {"wary-files"},
     "adapters": {"paired-scores"},
-    "eqben-builder": {"paired-scores"},
-    "oven-retrieval": {"paired-scores"},
-    "eevee": set(),
+    "eqben-builder": {"paired-scores", "wary-files"},
+    "oven-retrieval": {"paired-scores", "wary-files"},
+    "eevee": {"wary-files"},
     "gate-data": set(),
 }
 """Which of ours a library imports and requires: `docs/architecture.md` draws them. `gate-runner` requires all."""

@@ -35,7 +35,7 @@ LAYERS = (
     {"setting_values", "axes", "items", "readouts"},
     {"plugins", "charts"},
     {"files", "machine", "terminal"},
-    {"errors", "revision", "working_folder"},
+    {"errors", "revision"},
     {"__about__"},
 )
 """From the top; a folder may use those below it and beside it."""

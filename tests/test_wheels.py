@@ -21,6 +21,7 @@ from filelock import FileLock
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
+    "wary-files": "wary_files",
     "paired-scores": "paired_scores",
     "eqsim": "eqsim",
     "knowledge-prompts": "knowledge_prompts",

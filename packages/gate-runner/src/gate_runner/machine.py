@@ -113,7 +113,7 @@ def _gpus() -> list[int]:
 
 OWN = (
     "gate-runner", "eqsim", "knowledge-prompts", "vision-adapters", "eqben-builder", "oven-retrieval", "eevee-search",
-    "gate-data", "paired-scores",
+    "gate-data", "paired-scores", "wary-files",
 )  # fmt: skip
 """Our own distributions."""
 _PACKAGES = (*OWN, "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn")

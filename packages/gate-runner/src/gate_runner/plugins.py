@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from gate_runner.errors import EncoderError
-from gate_runner.working_folder import import_named
+from wary_files.working_folder import import_named
 
 Kind = TypeVar("Kind")
 

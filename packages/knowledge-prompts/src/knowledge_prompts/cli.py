@@ -201,7 +201,7 @@ def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
     if not path or (library == "open_clip" and not weights):
         raise ValueError(f"encoder {name!r}; expected open_clip:MODEL/WEIGHTS, or MODULE:FUNCTION of your own")
     if library != "open_clip":
-        from knowledge_prompts.working_folder import import_named
+        from wary_files.working_folder import import_named
 
         function: Any = getattr(import_named(library), path, None)
         if function is None:

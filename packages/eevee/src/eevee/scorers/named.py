@@ -23,7 +23,7 @@ from eevee.scorers.scorer import (
     score_by_residuals,
     spread,
 )
-from eevee.working_folder import import_named
+from wary_files.working_folder import import_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

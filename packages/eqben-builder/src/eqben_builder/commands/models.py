@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.working_folder import import_named
+from wary_files.working_folder import import_named
 
 if TYPE_CHECKING:
     from eqben_builder.scoring.similarity import DualEncoder

@@ -22,7 +22,7 @@ from eqben_builder.video.library import (
     seconds,
     shrunk,
 )
-from eqben_builder.working_folder import import_named
+from wary_files.working_folder import import_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable

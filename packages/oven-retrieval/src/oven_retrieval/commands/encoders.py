@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oven_retrieval.working_folder import import_named
+from wary_files.working_folder import import_named
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8
