@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import logging
 import math
-import threading
+import struct
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image, ImageCms, ImageOps, features
+from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 
 from eqben_builder.untrusted import within
 
@@ -55,24 +55,38 @@ def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False
             return np.array(_to_rgb(opened, called))
     except (FileNotFoundError, PictureRefusedError):
         raise
+    except Image.DecompressionBombError as error:  # WebP is decoded when it is opened, animations look at it again
+        raise PictureRefusedError(f"{called} is larger than Pillow opens ({error}): save it smaller") from error
     except Exception as error:  # Pillow's readers raise errors of every kind over broken files
         raise ValueError(f"{called} cannot be decoded: {error}") from error
 
 
-_own_limit = threading.Lock()
-
-
 def _opened(source: bytes | Path) -> Image.Image:
-    """Open a picture without Pillow's own limit, which is the process's and comes back: we check the size."""
-    with _own_limit:
-        before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-        try:
-            opened = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
-            if opened.format == "TIFF":
-                opened.filename = ""  # Pillow maps unpacked ones into memory, and mixes up the sides of turned ones
+    """Read a picture's header, as `PIL.Image.open` does but for Pillow's own check of the size: we have ours.
+
+    `Image.MAX_IMAGE_PIXELS` is the whole process's and is never touched: other threads rely on it.
+    """
+    Image.preinit()
+    if any(form not in Image.OPEN for form in FORMATS):
+        Image.init()
+    file = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+    try:
+        prefix = file.read(16)
+        for form in FORMATS:
+            factory, accept = Image.OPEN[form]
+            if accept is not None and accept(prefix) is not True:
+                continue
+            file.seek(0)
+            try:
+                opened = factory(file, "")  # without a name: Pillow maps unpacked TIFF files, and mixes up turned ones
+            except (SyntaxError, IndexError, TypeError, struct.error):
+                continue
+            opened._exclusive_fp = True  # it is closed with the picture
             return opened
-        finally:
-            Image.MAX_IMAGE_PIXELS = before
+        raise UnidentifiedImageError(f"cannot identify image file, none of {', '.join(FORMATS)}")
+    except BaseException:
+        file.close()
+        raise
 
 
 def _animated(image: Image.Image) -> bool:
