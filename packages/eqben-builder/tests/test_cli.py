@@ -91,6 +91,27 @@ def test_a_verified_folder_that_was_changed_ends_with_status_1(here, capsys):
     assert "is missing" in out
 
 
+def test_what_was_exchanged_after_the_build_is_not_scored(here, capsys):
+    call(capsys, "build", "micro", "pairs", "--pairs", 2, "--size", 32, "--workers", 1)
+    score = ["score", "pairs", "--encoder", "own_eqben_models:load"]
+    first, second, *_ = sorted((here / "pairs" / "images").rglob("*_0.png"))
+    contents = first.read_bytes(), second.read_bytes()
+    first.write_bytes(contents[1])
+    second.write_bytes(contents[0])
+    status, _, err = call(capsys, *score)
+    assert status == 2
+    assert f"{first.name} is not the picture of the manifest" in " ".join(err.split())
+    assert "eqben verify" in err
+    first.write_bytes(contents[0])
+    second.write_bytes(contents[1])
+    assert call(capsys, *score)[0] == 0
+    rows = (here / "pairs" / "pairs.jsonl").read_bytes()
+    (here / "pairs" / "pairs.jsonl").write_bytes(b"\n".join(reversed(rows.split(b"\n")[:-1])) + b"\n")
+    status, _, err = call(capsys, *score)
+    assert status == 2
+    assert "pairs.jsonl is not the file of the manifest" in " ".join(err.split())
+
+
 def test_a_suite_is_scored_with_a_blind_line_of_ones_own(here, capsys):
     names = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
     (here / "sugarcrepe").mkdir()

@@ -169,6 +169,9 @@ def test_reading_streams(tmp_path, rows):
     folder = write_as(rows, tmp_path / "out", "folder")
     path = folder / "pairs.jsonl"
     path.write_text(path.read_text() + "broken\n")
+    with pytest.raises(ValueError, match=r"pairs\.jsonl is not the file of the manifest"):
+        next(read_any(folder))
+    (folder / "manifest.json").unlink()
     stream = read_any(folder)
     assert next(stream).id == rows[0].id
     with pytest.raises(ValueError, match=r"pairs\.jsonl, line 7: Expecting value"):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eqben_builder.building.folder import PAIRS, records_in, row_of
+from eqben_builder.building.folder import PAIRS, file_digest, read_manifest, records_in, row_of
 from eqben_builder.formats.eqben import FORMS, read_eqben, read_valse, read_winoground, write_eqben
 from eqben_builder.formats.folder import write_folder
 from eqben_builder.formats.parquet import read_parquet, write_parquet
-from eqben_builder.formats.row import PairRow, picture_at
+from eqben_builder.formats.row import PairRow, Picture, picture_at
 from eqben_builder.untrusted import load_json, parse_json
 from eqben_builder.writing import new_folder
 
@@ -127,8 +128,21 @@ def _rows(source: Source, images: str | os.PathLike[str] | None) -> Iterator[Pai
 
 
 def _from_folder(path: Path, root: Path) -> Iterator[PairRow]:
+    """Pairs of a build, whose rows and pictures are those of its manifest once it is whole."""
+    manifest = read_manifest(path.parent) or {}
+    files = manifest.get("files") if manifest.get("complete") is True else None
+    digests: dict[str, str] = files if isinstance(files, dict) else {}
+    if PAIRS in digests and file_digest(path.parent / PAIRS) != digests[PAIRS]:
+        raise ValueError(
+            f"{path.parent / PAIRS} is not the file of the manifest, whose SHA-256 is {digests[PAIRS]:.16}…: "
+            f"eqben verify {path.parent} names every difference"
+        )
     for where, record in records_in(path.parent):
-        yield row_of(record, lambda name, field, where=where: picture_at(root, name, where, field))  # type: ignore[misc]
+
+        def picture(name: Any, field: str, where: str = where) -> Picture:
+            return replace(picture_at(root, name, where, field), sha256=digests.get(name))
+
+        yield row_of(record, picture)
 
 
 def write_as(rows: Iterable[PairRow], output: str | os.PathLike[str], form: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 from collections.abc import Mapping
@@ -36,6 +37,7 @@ class Picture:
         content: The encoded bytes of one in memory.
         box: Only this part of it: left, top, width and height in pixels; what of it lies outside is black.
         plain: Decoded as `Image.open(...).convert("RGB")` would, as in `eqben_builder.pictures.decode`.
+        sha256: Of its bytes, where a manifest has it; other bytes are refused when they are read.
 
     A file that ends in `.npy` holds blue, green and red in this order, uint8 [height, width, 3], as EqBen's YouCook2
     part does.
@@ -51,6 +53,7 @@ class Picture:
     content: bytes | None = field(default=None, repr=False)
     box: tuple[int, int, int, int] | None = None
     plain: bool = False
+    sha256: str | None = None
 
     @property
     def name(self) -> str:
@@ -60,7 +63,16 @@ class Picture:
         return str(self.path) if self.member is None else f"{self.path}:{self.member}"
 
     def read(self) -> bytes:
-        """The bytes as they are stored."""
+        """The bytes as they are stored; a `ValueError` where they are not those of `sha256`."""
+        stored = self._stored()
+        if self.sha256 is not None and hashlib.sha256(stored).hexdigest() != self.sha256:
+            raise ValueError(
+                f"{self.name} is not the picture of the manifest, whose SHA-256 is {self.sha256[:16]}…: "
+                "eqben verify FOLDER names every such file"
+            )
+        return stored
+
+    def _stored(self) -> bytes:
         if self.content is not None:
             return self.content
         if self.path is None:
