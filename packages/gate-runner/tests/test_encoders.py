@@ -205,6 +205,8 @@ def test_hugging_face_dual_encoder_from_a_directory(tmp_path: Path) -> None:
     assert encoder.encode_patches(IMAGES).grid == (4, 4)
     assert encoder.encode_text(["star", "red star"]).shape == (2, 16)
     assert encoder.encode_text_tokens(["star", "red star"]).mask.sum(dim=1).tolist() == [3, 4]
+    assert encoder.cut_texts(["star " * 10]) == ""
+    assert "more than the 12 tokens" in encoder.cut_texts(["star " * 11])
 
 
 @pytest.mark.parametrize("names", [["input_ids"], ["input_ids", "attention_mask"]])

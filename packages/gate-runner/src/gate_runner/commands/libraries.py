@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,7 +75,7 @@ class Cropping:
     """
 
     def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
+        self.encoder, self.warned = encoder, False
 
     def encode_image(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Features ``[n, d]`` of pictures of any sizes."""
@@ -93,6 +94,9 @@ class Cropping:
 
     def encode_text(self, captions: Sequence[str]) -> NDArray[np.float32]:
         """Features ``[n, d]`` of captions."""
+        if (cut := self.encoder.cut_texts(captions)) and not self.warned:
+            self.warned = True
+            logging.getLogger(__name__).warning("%s: %s", self.encoder.spec, cut)
         features: NDArray[np.float32] = self.encoder.encode_text(captions).cpu().numpy()
         return features
 

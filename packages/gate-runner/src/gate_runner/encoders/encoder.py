@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -94,6 +94,8 @@ class Encoder:
         detector: what finds boxes in whole pictures, where the model is a detector; it then gives no features.
         code: a digest of what its answers rest on beside its weights: its source files, or its tokenizer's and
             configuration's; empty where these come with a library.
+        context_length: most tokens of a text that its text side reads; None where it is not known.
+        count_tokens: texts to their numbers of tokens, start and end among them and nothing cut off, or None.
         taxonomy: ELEVATER's ``language``, ``knowledge``, ``data`` and ``track``, where the spec does not tell.
 
     Example:
@@ -121,6 +123,8 @@ class Encoder:
     detector: Detector | None = field(default=None, kw_only=True)
     precision: Literal["float32", "bfloat16"] = field(default="float32", kw_only=True)
     code: str = field(default="", kw_only=True)
+    context_length: int | None = field(default=None, kw_only=True)
+    count_tokens: Callable[[Sequence[str]], Sequence[int]] | None = field(default=None, kw_only=True)
     taxonomy: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -238,6 +242,30 @@ class Encoder:
     def computed(self, name: str, function: Callable[[Any], Any], inputs: Any) -> Any:
         """Return what a function of the model gives, in evaluation mode; errors name the encoder."""
         return self._given(name, function, inputs)
+
+    def cut_texts(self, texts: Iterable[str]) -> str:
+        """Return how many of some texts are longer than the text side reads, in words; empty where none is known to be.
+
+        Example:
+            >>> words = Encoder("words", 32, lambda images: images.mean(dim=(2, 3)), context_length=4,
+            ...                 count_tokens=lambda texts: [len(text.split()) for text in texts])
+            >>> words.cut_texts(["one two three four five six"]).partition(",")[0]
+            '1 of 1 texts have more than the 4 tokens that this encoder reads'
+        """
+        if self.count_tokens is None or self.context_length is None:
+            return ""
+        different = list(dict.fromkeys(texts))
+        # a token has a byte at least, and most texts are short
+        long = [text for text in different if len(text.encode("utf-8", "replace")) + 2 > self.context_length]
+        counts = self.count_tokens(long) if long else ()
+        cut = {text: count for text, count in zip(long, counts, strict=True) if count > self.context_length}
+        if not cut:
+            return ""
+        text, count = max(cut.items(), key=lambda item: item[1])
+        return (
+            f"{len(cut)} of {len(different)} texts have more than the {self.context_length} tokens that this encoder "
+            f"reads, and what is behind them is cut off: {text[:60]!r}{'…' if len(text) > 60 else ''} has {count}"
+        )
 
     def _given(self, name: str, function: Callable[[Any], Any], inputs: Any) -> Any:
         """What a model returns; what it raises becomes an error that names it, but for want of memory."""

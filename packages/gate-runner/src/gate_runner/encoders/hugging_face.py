@@ -96,6 +96,8 @@ def load(spec: EncoderSpec) -> Encoder:
         transform=None if processor is None else of_processor(processor, size),
         logit_scale=float(model.logit_scale.detach().exp()) if hasattr(model, "logit_scale") else None,
         code=_code(transformers, source),
+        context_length=text.length if text else None,
+        count_tokens=text.count if text else None,
     )
 
 
@@ -193,6 +195,10 @@ class _TextSide:
             list(texts), padding="max_length", truncation=True, max_length=self.length, return_tensors="pt"
         )
         return {key: value.to(self.model.device) for key, value in tokens.items() if key not in self.unused}
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text before any is cut off."""
+        return [len(ids) for ids in self.tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]]
 
     def features(self, texts: Sequence[str]) -> Tensor:
         return _pooled(self.model.get_text_features(**self._ids(texts)))

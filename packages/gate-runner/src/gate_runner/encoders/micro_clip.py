@@ -47,6 +47,10 @@ class MicroTokenizer:
             row[: len(tokens)] = torch.tensor(tokens)
         return ids
 
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text, <start> and <end> among them, before any is cut off."""
+        return [len(self.split(text)) + 2 for text in texts]
+
     @staticmethod
     def split(text: str) -> list[str]:
         """Lower-case words, runs of digits and single signs, in order."""

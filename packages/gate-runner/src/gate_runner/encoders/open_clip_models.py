@@ -68,6 +68,20 @@ def refused_code() -> Iterator[None]:
         module.TIME_OUT_REMOTE_CODE = seconds
 
 
+def _counter(tokenize: Any) -> Callable[[Sequence[str]], list[int]] | None:
+    """Return what counts a tokenizer's tokens; None for one whose texts cannot be had whole."""
+    from knowledge_prompts.encoding.tokens import token_rules
+
+    if hasattr(tokenize, "count"):
+        count: Callable[[Sequence[str]], list[int]] = tokenize.count
+        return count
+    try:
+        rules = token_rules(tokenize)
+    except (TypeError, ValueError):
+        return None
+    return lambda texts: [len(ids) for ids in rules.ids(texts)]
+
+
 def from_clip(model: Any, tokenize: Callable[[list[str]], Tensor], spec: str) -> Encoder:
     """Wrap a model of open_clip's own ``CLIP`` or ``CustomTextCLIP`` class."""
     visual = model.visual
@@ -127,4 +141,6 @@ def from_clip(model: Any, tokenize: Callable[[list[str]], Tensor], spec: str) ->
         mean=getattr(visual, "image_mean", None) or CLIP_MEAN,
         std=getattr(visual, "image_std", None) or CLIP_STD,
         logit_scale=float(model.logit_scale.detach().exp()),
+        context_length=getattr(tokenize, "context_length", None),
+        count_tokens=_counter(tokenize),
     )

@@ -64,6 +64,8 @@ def adopt(model: Any, spec: str) -> Encoder:
         mean=_channels(model, spec, "mean", CLIP_MEAN),
         std=_channels(model, spec, "std", CLIP_STD),
         code=digest_of_classes(model),
+        context_length=getattr(model, "context_length", None),
+        count_tokens=getattr(model, "count_tokens", None),
         device=next((weight.device for weight in weights), torch.device("cpu")),
     )
 

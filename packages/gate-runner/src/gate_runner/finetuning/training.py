@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from gate_runner.encoders.tuned import save_tuned
 from gate_runner.errors import EncoderError, StorageError, UsageError
 from gate_runner.files import DISK, BusyError, held
 from gate_runner.finetuning.hard_batches import HardRows, nearest_others
-from gate_runner.finetuning.pairs import Captioned
+from gate_runner.finetuning.pairs import Captioned, CaptionedSplit
 from gate_runner.finetuning.picture_rows import PictureRows
 from gate_runner.finetuning.request import LOCATED, RATES, FinetuneRequest
 from gate_runner.runs.ranks import training_processes
@@ -111,6 +111,8 @@ def _finetuned(request: FinetuneRequest, say: Say) -> Path:
     data, encoder = materials.data, materials.encoder
     for note in data.notes:
         say(note)
+    if cut := encoder.cut_texts(_every_text(data.train)):
+        say(cut)
     if len(data.validation) < EVIDENCE:
         say(f"{len(data.validation)} held-out samples are no evidence: give {EVIDENCE} or more to choose and judge by")
     start = {name: value.detach().cpu().clone() for name, value in _module_of(encoder).state_dict().items()}
@@ -148,6 +150,12 @@ def _finetuned(request: FinetuneRequest, say: Say) -> Path:
     first, last = done.history[0].score, training.recall(training.module)
     say(f"recall at 1 on {len(data.validation)} held-out samples: {first:.3f} before, {last:.3f} after")
     return request.output
+
+
+def _every_text(split: CaptionedSplit) -> Iterator[str]:
+    """Yield captions and false captions, as often as they are there."""
+    yield from (text for forms in split.captions for form in forms for text in form)
+    yield from (text for false in split.negatives for text in false)
 
 
 def follow(values: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
@@ -311,9 +319,7 @@ class _Training:
         for numbers in torch.split(torch.arange(len(split)), _ENCODED):
             shown = rows[numbers]
             images.append(teacher.encode_image(shown.flatten(0, 1)).cpu().reshape(*shown.shape[:2], -1))
-        every = [text for forms in split.captions for form in forms for text in form]
-        every += [text for false in split.negatives for text in false]
-        texts = list(dict.fromkeys(every))
+        texts = list(dict.fromkeys(_every_text(split)))
         encoded = torch.cat([teacher.encode_text(texts[at : at + 256]).cpu() for at in range(0, len(texts), 256)])
         row_of = {text: row for row, text in enumerate(texts)}
 

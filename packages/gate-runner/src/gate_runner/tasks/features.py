@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from gate_runner.features import EncodedRows, Kind, digests_of
 from gate_runner.tasks.job import Job
 from vision_adapters.rows import Rows
 
+_LOG = logging.getLogger(__name__)
 _WORD_WIDTH = 64
 _WORDS_IN_MEMORY = 256_000_000
 """Bytes of a split's text tokens above which they are kept as features are."""
@@ -50,8 +52,18 @@ def kinds_to_probe(job: Job) -> dict[str, Kind]:
     return kinds
 
 
+def cut_texts(job: Job, texts: Iterable[str]) -> dict[str, str]:
+    """Return what a result says of texts that the encoder does not read to their ends; warn of them, too."""
+    words = job.encoder.cut_texts(texts)
+    if words and words not in job.shared.setdefault("cut texts", set()):
+        job.shared["cut texts"].add(words)
+        _LOG.warning("%s: %s", job.benchmark.id, words)
+    return {"cut_texts": words} if words else {}
+
+
 def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:
     """Pooled text features, in the order of the texts."""
+    cut_texts(job, texts)
     with job.timed("encode"):
         size = job.settings.batch_size
         return torch.cat([job.encoder.encode_text(texts[i : i + size]).cpu() for i in range(0, len(texts), size)])
@@ -116,6 +128,8 @@ def words(job: Job, split: Split, name: str) -> Words:
     Tokens of many texts are kept as features of images are, see `FeatureCache`.
     """
     different, rows = different_texts(split)
+    if job.encoder.text_tokens is not None:
+        cut_texts(job, different)
     with job.timed("encode"):
         own = job.encoder.text_tokens is not None
         tokens, mask = _by_encoder(job, different, name) if own else _by_hash(different)

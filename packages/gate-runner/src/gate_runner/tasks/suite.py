@@ -20,7 +20,7 @@ from gate_runner.features import digests_of
 from gate_runner.plugins import own_model
 from gate_runner.suites.questions import QuestionPictures, Questions
 from gate_runner.tasks.drawing import shown
-from gate_runner.tasks.features import pooled
+from gate_runner.tasks.features import cut_texts, pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Details, Drawing
@@ -99,6 +99,7 @@ def _features(job: Job, pictures: QuestionPictures, captions: Sequence[str]) -> 
     different = pictures.different()
     images = pooled(job, Split(different, torch.zeros(len(different))), "test")
     texts = list(dict.fromkeys(captions))
+    cut_texts(job, texts)
 
     def encode(numbers: Tensor) -> Tensor:
         return job.encoder.encode_text([texts[number] for number in numbers.tolist()])

@@ -14,7 +14,7 @@ from scipy import stats
 from torch import Tensor
 
 from gate_runner.class_words import ClassWords, told_apart, words_in
-from gate_runner.tasks.features import Embedder, pooled
+from gate_runner.tasks.features import Embedder, cut_texts, pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
 from gate_runner.tasks.predicted import details as class_details
@@ -47,6 +47,7 @@ def run(job: Job) -> Outcome:
     about = {name: wording[name] for name in ("prompts", "knowledge") if wording.get(name)}
     training = {"steps": 0, "templates": list(words.templates), "prompts_encoded": embeddings.encoded, **about}
     training |= {"told_apart": unclear} if unclear else {}
+    training |= cut_texts(job, prompts.unique_texts())
     with job.timed("test"):
         blind = log_frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
         outcome = outcome_of(job, features @ weights.T, blind, training, best, cosines=True)

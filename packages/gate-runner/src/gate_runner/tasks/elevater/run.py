@@ -17,7 +17,7 @@ from gate_runner.tasks.elevater.heads import Features, features_of, fit_frozen, 
 from gate_runner.tasks.elevater.searched import fit_searched
 from gate_runner.tasks.elevater.texts import ClassTexts, class_texts
 from gate_runner.tasks.elevater.whole import fit_whole
-from gate_runner.tasks.features import Embedder
+from gate_runner.tasks.features import Embedder, cut_texts
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, confident, likely
 from gate_runner.tasks.training import with_chance
@@ -92,6 +92,7 @@ def _outcome(job: Job, variant: Variant) -> Outcome:
     if not shared:
         equal[key] = _fitted(job, variant, features, texts)
     training = {**equal[key].training, "variant": variant._asdict(), "known": texts.known, "shared": shared}
+    training |= cut_texts(job, texts.different)
     if variant.shots == 0 and texts.weights is not None:
         unclear = told_apart(texts.weights, features.classes)
         if unclear:

@@ -29,7 +29,7 @@ _BOTH = ("wordnet-definition", "wordnet-path")
 class ClassTexts:
     """Unit rows that stand for the classes, or why there are none, and the texts that they were made of.
 
-    ``known`` counts the classes about which a source says something, ``texts`` the different texts.
+    ``known`` counts the classes about which a source says something, ``texts`` the ``different`` texts.
     """
 
     weights: Float[Tensor, "k d"] | None
@@ -38,6 +38,7 @@ class ClassTexts:
     reason: str = ""
     prompts: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    different: tuple[str, ...] = ()
 
 
 def class_texts(
@@ -73,9 +74,15 @@ def _embedded(embed: Embedder, built: PromptSet, described: int) -> ClassTexts:
     from knowledge_prompts import class_embeddings
 
     embeddings = class_embeddings(embed, built)
-    texts = tuple(" | ".join(built.texts(index)) for index in range(len(built.classes)))
     weights = torch.from_numpy(embeddings.weights).float()
-    return ClassTexts(weights, described, embeddings.encoded, prompts=texts, named=tuple(built.classes))
+    return ClassTexts(
+        weights,
+        described,
+        embeddings.encoded,
+        prompts=tuple(" | ".join(built.texts(index)) for index in range(len(built.classes))),
+        named=tuple(built.classes),
+        different=tuple(built.unique_texts()),
+    )
 
 
 def class_prompts(dataset: str, classes: Sequence[str]) -> ClassPrompts | None:
