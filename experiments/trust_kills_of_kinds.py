@@ -6,8 +6,8 @@ Each kind of work (runs, trainings, saves over an old head, copies from the hub,
 runs once undisturbed. Then the same work begins in another folder and is killed with SIGKILL at a random moment, drawn
 evenly over the time that it took; what lies there is looked at in a process of its own (the old state or the new one,
 whole); and the same work begins again, to be killed again. Where it came through before its moment, and after every
-third kill, it runs to its end, what lies there is compared with the undisturbed, and another folder is begun. The
-result is written after each kind; `--go-on` leaves out those that the output already has.
+third kill, it runs to its end, what lies there is compared with the undisturbed, the names of all files too, and
+another folder is begun. The result is written after each kind; `--go-on` leaves out those that the output already has.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import random
+import re
 import shutil
 import signal
 import sys
@@ -26,6 +27,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +47,11 @@ PACKAGES = Path(__file__).parents[1] / "packages"
 def files(folder: Path) -> dict[str, bytes]:
     """Names and bytes of everything that lies in a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def names_left(folder: Path) -> Counter[str]:
+    """Count the files of a folder by their names, in which a digest or a random part is one sign."""
+    return Counter(re.sub(r"[0-9a-f]{8,}", "#", name) for name in files(folder))
 
 
 @dataclass(frozen=True)
@@ -417,7 +424,7 @@ def tried(kind: Kind, root: Path, kills: int, draw: random.Random) -> dict[str, 
     if status := lived(lambda: kind.work(whole)):
         return {"kills": 0, "faults": [f"undisturbed, it ended with {status}"]}
     seconds = time.monotonic() - begun
-    wanted = kind.content(whole)
+    wanted, names = kind.content(whole), names_left(whole)
     done = ends = 0
     folder = fresh(0)
     for turn in range(4 * kills):
@@ -437,6 +444,8 @@ def tried(kind: Kind, root: Path, kills: int, draw: random.Random) -> dict[str, 
                 faults.append(f"turn {turn}: in the end it ended with {status}")
             elif kind.content(folder) != wanted:
                 faults.append(f"turn {turn}: ended otherwise than undisturbed")
+            elif (left := names_left(folder)) != names:
+                faults.append(f"turn {turn}: left over {dict(left - names)}, lacking {dict(names - left)}"[:300])
             ends += 1
             shutil.rmtree(folder)
             folder = fresh(turn + 1)
