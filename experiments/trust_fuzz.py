@@ -5,10 +5,10 @@
 Whole files are mutated (bytes replaced, cut, doubled, inserted, or spliced from another, numbers and texts replaced by
 values of another kind or size, one to eight times) and read in a child process for each reader that may take at most
 1 GB of address space more than it starts with. Anything but an answer or an error that a caller can be expected to
-catch (ValueError, or FileNotFoundError), two seconds of processor time for one input, or the child's death is a
-finding: it is printed with its number, kept, and makes the exit status 1. The result is written after each reader;
-`--go-on` leaves out readers that the output already has with the same number and seed, and no findings; with `--only`,
-others stay as they are there.
+catch (ValueError, or FileNotFoundError, whose message is one line that names the file), two seconds of processor time
+for one input, or the child's death is a finding: it is printed with its number, kept, and makes the exit status 1. The
+result is written after each reader; `--go-on` leaves out readers that the output already has with the same number and
+seed, and no findings; with `--only`, others stay as they are there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
-from trust_fuzz_folders import FOLDERS
+from trust_fuzz_folders import FOLDERS, unclear
 
 RESULTS = Path(__file__).parent / "results"
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
@@ -725,8 +725,10 @@ def work(name: str, inputs: int, seed: int, messages: Any) -> None:
         start = time.process_time()
         try:
             read(content)
-        except (ValueError, FileNotFoundError):
+        except (ValueError, FileNotFoundError) as error:
             refused += 1
+            if wrong := unclear(error):
+                findings.append((number, wrong, content))
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the finding
             findings.append((number, f"{type(error).__name__}: {error}"[:300], content))
             if len(findings) == 5:

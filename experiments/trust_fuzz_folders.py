@@ -21,6 +21,8 @@ import numpy as np
 from PIL import Image
 
 PACKAGES = Path(__file__).parents[1] / "packages"
+LONGEST = 1200
+"""Characters of a refusal's message."""
 Read = Callable[[bytes], object]
 Made = Callable[[Path], tuple[list[bytes], Read]]
 TEXTS = {".json", ".jsonl", ".csv", ".tsv", ".txt", ".toml", ".yaml", ".xml", ".yml", ""}
@@ -52,6 +54,18 @@ def of_files(
     ], parse
 
 
+def unclear(error: ValueError | FileNotFoundError) -> str:
+    """Return what is wrong with a refusal's message, which has to be one line that names the file; empty if nothing."""
+    message = str(error)
+    if "\n" in message or len(message) > LONGEST:
+        return f"a refusal of {len(message)} characters in {message.count(chr(10)) + 1} lines: {message[:200]!r}"
+    return "" if "fuzz" in message or "/" in message else f"a refusal that names no file: {message[:200]!r}"
+
+
+class UnclearError(Exception):
+    """A refusal that is no clear line."""
+
+
 def each(*calls: Callable[[], object]) -> Callable[[], object]:
     """Each reader by itself, so that one which refuses does not keep the others from reading."""
 
@@ -60,8 +74,10 @@ def each(*calls: Callable[[], object]) -> Callable[[], object]:
         for call in calls:
             try:
                 call()
-            except (ValueError, FileNotFoundError):
+            except (ValueError, FileNotFoundError) as error:
                 refused += 1
+                if wrong := unclear(error):
+                    raise UnclearError(wrong) from error
         if refused == len(calls):
             raise ValueError(f"{refused} refused")
         return refused

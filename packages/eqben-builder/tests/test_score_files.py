@@ -125,3 +125,16 @@ def test_a_pipe_is_no_archive(tmp_path):
     os.mkfifo(tmp_path / "s.npz")
     with pytest.raises(ValueError, match="a folder or a pipe"):
         read_scores(tmp_path / "s.npz")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"id,c0_i0,c0_i1,c1_i0,c1_i1\n\xe9,1,2,3,4\n", r"s\.csv is no UTF-8 text"),
+        (b"id,c0_i0,c0_i1,c1_i0,c1_i1\n" + b"a" * 200_000 + b",1,2,3,4\n", r"s\.csv is no table: field larger"),
+    ],
+)
+def test_tables_that_cannot_be_read_are_named(tmp_path, content, message):
+    (tmp_path / "s.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_scores(tmp_path / "s.csv")

@@ -808,3 +808,19 @@ def test_suites_are_named_or_the_nearest_are(tmp_path):
     with pytest.raises(KeyError, match="no suite 'ARO'; nearest: aro"):
         read_suite("ARO", tmp_path)
     assert "nothing" not in SUITES
+
+
+@pytest.mark.parametrize(
+    ("suite", "name"),
+    [
+        ("mmvp", "mmvp/Questions.csv"),
+        ("svo-probes", "svo-probes/svo_probes.csv"),
+        ("vl-checklist", "vl-checklist/corpus/v1/Attribute/vg.yaml"),
+    ],
+)
+def test_a_file_in_other_bytes_is_named(tmp_path, suite, name):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"Question ID,Type,Statement\n1,Orientation,caf\xe9\n")
+    with pytest.raises(ValueError, match=f"{path.name} is no UTF-8 text"):
+        read(tmp_path, suite)

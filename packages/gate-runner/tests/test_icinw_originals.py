@@ -544,3 +544,23 @@ def test_cifar_of_wrong_values_names_them(tmp_path: Path, file: str, change: dic
     path.write_bytes(pickle.dumps({**pickle.loads(path.read_bytes()), **change}))
     with pytest.raises(DataError, match=message):
         cifar_10.load(cifar_10.find(tmp_path), DataRequest())
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "file", "content", "message"),
+    [
+        ("kitti-distance", kitti, "kitti/mapping/train_rand.txt", "1,2,1\x062", r"train_rand\.txt, line 1: field"),
+        ("kitti-distance", kitti, "kitti/training/label_2/000000.txt", " ".join(["Car", *"abcdefghijklmn"]),
+         r"000000\.txt, line 1: field 'z' is 'm'"),
+        ("kitti-distance", kitti, "kitti/training/label_2/000000.txt", "Car " + " ".join(["nan"] * 14),
+         r"000000\.txt, line 1: field 'z' is 'nan'"),
+        ("dtd", dtd, "dtd/labels/test1.txt", "ban\0ded/1.jpg\n", r"test1\.txt, line 1"),
+    ],
+)  # fmt: skip
+def test_lists_that_hold_something_else_name_line_and_field(
+    tmp_path: Path, name: str, write: Callable[[Path], None], file: str, content: str, message: str
+) -> None:
+    write(tmp_path)
+    text(tmp_path / file, content)
+    with pytest.raises(DataError, match=message):
+        sides(name, tmp_path)

@@ -118,7 +118,7 @@ def load_head(folder: str | Path) -> SavedHead:
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a head's card: {error!r}") from error
+        raise ValueError(f"{path} is not a head's card: {type(error).__name__}: {error}") from error
     if schema != SCHEMA:
         raise ValueError(f"{path}: schema is {schema!r}, expected {SCHEMA!r}")
     if card_digest(card) != digest:

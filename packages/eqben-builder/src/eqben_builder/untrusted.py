@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,26 @@ def load_json(path: Path) -> Any:
         raise ValueError(f"{path} is no UTF-8 text: {error}") from error
     except (RecursionError, ValueError):
         return parse_json(content, str(path))
+
+
+def text_of_file(path: Path) -> str:
+    """Return the text of a small file."""
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text: {error}") from error
+
+
+@contextmanager
+def opened_csv(path: Path) -> Iterator[TextIO]:
+    """Open a table for the `csv` module; what is no text or no table is a ValueError that names the file."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no UTF-8 text: {error}; save it as UTF-8 (in Excel: 'CSV UTF-8')") from error
+    except csv.Error as error:
+        raise ValueError(f"{path} is no table: {error}") from error
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

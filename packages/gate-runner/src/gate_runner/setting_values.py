@@ -96,7 +96,7 @@ def recipe_in(name: str, changes: Mapping[str, Any]) -> tuple[str, Mapping[str, 
         raise UsageError(f"--recipe is quick, gate or a .toml file, not {name!r}")
     try:
         recipe = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--recipe {path} cannot be read: {error}") from error
     base = recipe.pop("base", "quick")
     if base not in RECIPES:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqben_builder.untrusted import within
+from eqben_builder.untrusted import opened_csv, within
 
 if TYPE_CHECKING:
     import os
@@ -119,7 +119,7 @@ def _npz(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
 
 
 def _csv(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArray[np.float64]]:
-    with source.open(newline="", encoding="utf-8-sig") as file:
+    with opened_csv(source) as file:
         reader = csv.DictReader(_strict(source, file))
         header = reader.fieldnames or []
         doubled = [name for name in dict.fromkeys(header) if header.count(name) > 1]

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.suites.files import Files, column_picture, field_of, tables_of, text_of, whole_number
+from eqben_builder.untrusted import text_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,7 +214,7 @@ def checklist(files: Files) -> Iterator[SuiteRow]:
     if not corpus:
         raise FileNotFoundError(f"{files.own} holds no corpus/v1/**/*.yaml")
     for path in corpus:
-        settings = dict(_SETTING.findall(path.read_text("utf-8")))
+        settings = dict(_SETTING.findall(text_of_file(path)))
         if not {"ANNO_PATH", "IMG_ROOT"} <= set(settings):
             raise ValueError(f"{path}: expected ANNO_PATH and IMG_ROOT, found {', '.join(settings) or 'neither'}")
         subset = path.relative_to(files.own / "corpus" / "v1").with_suffix("").as_posix()

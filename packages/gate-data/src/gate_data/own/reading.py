@@ -36,13 +36,13 @@ def read_benchmark(path: Path) -> OwnBenchmark:
         >>> read_benchmark(path).benchmark.task
         'image-classification'
     """
+    refuse_special(path)
     try:
-        refuse_special(path)
         text = path.read_text(encoding="utf-8")
         values = tomllib.loads(text)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not TOML: {error}") from error
     try:
         return OwnBenchmark.model_validate(values)

@@ -252,7 +252,7 @@ class Files:
         if folder not in self._seen:
             try:
                 self._seen[folder] = set(os.listdir(self.root / folder))  # noqa: PTH208 - names alone are wanted
-            except OSError:
+            except (OSError, ValueError):  # the last of a name that no folder can have
                 self._seen[folder] = set()
         return last in self._seen[folder]
 

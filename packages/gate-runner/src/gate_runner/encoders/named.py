@@ -85,7 +85,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     except DataError as error:
         raise EncoderError(str(error)) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise EncoderError(f"{path} is not an encoder's card: {error!r}") from error
+        raise EncoderError(f"{path} is not an encoder's card: {type(error).__name__}: {error}") from error
     return card
 
 

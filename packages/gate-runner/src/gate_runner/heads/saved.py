@@ -312,7 +312,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path} is not a head's card: {error!r}") from error
+        raise DataError(f"{path} is not a head's card: {type(error).__name__}: {error}") from error
     return card
 
 

@@ -250,7 +250,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not a manifest: {error!r}; choose another --output") from error
+        raise DataError(
+            f"{path} is not a manifest: {type(error).__name__}: {error}; choose another --output"
+        ) from error
     validated(_Manifest, content, str(path))
     manifest: dict[str, Any] = content
     return manifest

@@ -187,6 +187,8 @@ def _from_json(text: str, where: str) -> ClassPrompts:
         raise ValueError(f"{where}, line {error.lineno}: not JSON ({error.msg})") from None
     except RecursionError:
         raise ValueError(f"{where}: nested too deeply") from None
+    except ValueError as error:  # a number of more digits than Python reads
+        raise ValueError(f"{where}: {error}") from None
     if not isinstance(data, dict):
         raise ValueError(f"{where}: expected one JSON object, found {type(data).__name__}")
     for key in ("templates", "classes", "repeated"):

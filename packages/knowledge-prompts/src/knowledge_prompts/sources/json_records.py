@@ -65,6 +65,10 @@ def read_json(path: str | Path, kind: type[list[Any]] | type[dict[str, Any]]) ->
         raise complaint(path, error.lineno, f"not JSON ({error.msg})") from None
     except RecursionError:
         raise KnowledgeFileError(f"{path}: lists or objects nested too deeply") from None
+    except ValueError as error:  # a number of more digits than Python reads
+        if isinstance(error, KnowledgeFileError):
+            raise
+        raise KnowledgeFileError(f"{path}: {error}") from None
     except KeyError as error:
         raise KnowledgeFileError(f"{path}: key {error.args[0]!r} is given twice in one object") from None
     if not isinstance(content, kind):

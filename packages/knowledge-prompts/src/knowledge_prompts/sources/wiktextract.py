@@ -80,7 +80,7 @@ def _scan(path: str | Path, keys: set[str], language: str) -> dict[str, list[str
             continue
         try:
             entry: Any = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise complaint(path, number, f"not JSON ({error})") from None
         if not isinstance(entry, dict):
             raise complaint(path, number, f"expected an object with word, lang_code, senses; found {entry!r:.60}")

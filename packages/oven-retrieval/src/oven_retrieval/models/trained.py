@@ -198,7 +198,7 @@ def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
     except FileNotFoundError:
         raise FolderError(f"{folder}: expected a folder of `train` with {MODEL}; there is none") from None
     except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise FolderError(f"{file}: not the description of a trained model: {error!r}") from None
+        raise FolderError(f"{file}: not the description of a trained model: {type(error).__name__}: {error}") from None
 
 
 def open_model(folder: str | Path, kb: KnowledgeBase, make_towers: MakeTowers, *, encoder_name: str) -> TrainedModel:

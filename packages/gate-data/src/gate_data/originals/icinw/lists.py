@@ -20,6 +20,7 @@ from gate_data.readers import Cut, Files, fields, files_of_classes, first_of, li
 from gate_data.readers.decode import open_picture
 from gate_data.readers.source import File, Source
 from gate_data.readers.splits import shuffled
+from gate_data.readers.tables import Row
 
 
 def without_banner(file: File) -> Cut:
@@ -170,7 +171,13 @@ def kitti_distance(folder: Path) -> Parts:
     maps = next((place for place in places if place.is_dir()), None)
     if maps is None:
         raise DataError(f"{folder}: mapping/train_rand.txt of the development kit is not there")
-    order = [int(number) for _, line in lines(maps / "train_rand.txt") for number in line.split(",") if number.strip()]
+    listed = maps / "train_rand.txt"
+    order = [
+        Row(listed, at, {"number": number.strip()}).integer("number", 1)
+        for at, line in lines(listed)
+        for number in line.split(",")
+        if number.strip()
+    ]
     drives = [line.split() for _, line in lines(maps / "train_mapping.txt")]
     of_drive: dict[str, list[int]] = defaultdict(list)
     for image, number in enumerate(order):
@@ -208,7 +215,7 @@ def nearest_vehicle(path: Path) -> int:
         if len(cells) != 15:
             raise DataError(f"{path}, line {number}: {len(cells)} fields, expected 15")
         if cells[0] in ("Car", "Van", "Truck"):
-            nearest = min(nearest, float(cells[13]))
+            nearest = min(nearest, Row(path, number, {"z": cells[13]}).number("z"))
     return next(label for label, most in enumerate((8.0, 20.0, 999.0, np.inf)) if nearest <= most)
 
 

@@ -62,7 +62,7 @@ def _record(result: Any) -> Record:
         return Record(cell, "ok", "", score.value, trained, short, int(training.get("known", 0)))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(
-            f"result of {result.name} seed {result.seed}: its training is not a sweep's: {error!r}"
+            f"result of {result.name} seed {result.seed}: its training is not a sweep's: {type(error).__name__}: {error}"
         ) from error
 
 

@@ -1,0 +1,62 @@
+"""What cannot be read is one line that names the file, whichever package reads it and whatever the file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqben_builder.scoring import read_scores
+from gate_data import load, read_benchmark
+from gate_runner.configuration import read_configuration
+from gate_runner.encoders.named import read_card
+from gate_runner.heads import load_head
+from gate_runner.runs.folder import read_manifest
+from gate_runner.setting_values import recipe_in
+from knowledge_prompts import ClassPrompts, load_class_prompts, named_sources
+from knowledge_prompts.sources.elevater_files import read_external
+from oven_retrieval.models.trained import MODEL, read_config
+from vision_adapters import load_head as load_adapters_head
+
+LONG = b"9" * 5000
+"""More digits than Python reads of one number."""
+TOML, JSON = b"a = " + LONG + b"\n", b'{"word": "owl", "lang_code": "en", "a": ' + LONG + b"}"
+PROMPTS = ClassPrompts("birds", ["a {}."], ["owl"])
+
+
+def wiktextract(path: Path) -> object:
+    return [source.items("owl") for source in named_sources(f"wiktionary={path}", PROMPTS)]
+
+
+READERS: dict[str, tuple[str, Callable[[Path], Any], list[bytes]]] = {
+    "adapters: a head": ("card.json", lambda path: load_adapters_head(path.parent), [JSON]),
+    "gate-data: a benchmark": ("a.toml", read_benchmark, [TOML]),
+    "gate-data: a folder's benchmark": ("benchmark.toml", lambda path: load(path.parent), [TOML]),
+    "gate-runner: a head": ("card.json", lambda path: load_head(path.parent), [JSON]),
+    "gate-runner: a trained encoder": ("card.json", lambda path: read_card(path.parent), [JSON]),
+    "gate-runner: a manifest": ("manifest.json", read_manifest, [JSON]),
+    "gate-runner: a configuration": ("a.toml", read_configuration, [TOML]),
+    "gate-runner: a recipe": ("a.toml", lambda path: recipe_in(str(path), {}), [TOML]),
+    "eqben-builder: scores": ("a.csv", read_scores, [b"id,c0_i0,c0_i1,c1_i0,c1_i1\na," + LONG + b",2,3\n"]),
+    "knowledge-prompts: knowledge": ("a.json", read_external, [b"[" + JSON + b"]"]),
+    "knowledge-prompts: prompts": ("a.json", load_class_prompts, [JSON]),
+    "knowledge-prompts: Wiktextract": ("a.jsonl", wiktextract, [JSON]),
+    "oven-retrieval: a trained model": (MODEL, lambda path: read_config(path.parent), [JSON]),
+}
+OTHER_BYTES = b'{"name": "caf\xe9 owl", "text": "' + b"a " * 3000 + b'"}\n'
+
+
+@pytest.mark.parametrize(
+    ("reader", "content"),
+    [(name, content) for name, (_, _, own) in READERS.items() for content in (OTHER_BYTES, *own)],
+)
+def test_a_file_that_cannot_be_read_is_one_line_with_its_name(tmp_path: Path, reader: str, content: bytes) -> None:
+    name, read, _ = READERS[reader]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=name) as caught:
+        read(tmp_path / name)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 500 + len(str(tmp_path)), message[:300]
