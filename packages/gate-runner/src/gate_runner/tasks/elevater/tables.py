@@ -61,9 +61,8 @@ def _record(result: Any) -> Record:
         trained, short = int(training["trained_parameters"]), int(training["short_classes"])
         return Record(cell, "ok", "", score.value, trained, short, int(training.get("known", 0)))
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"result of {result.name} seed {result.seed}: its training is not a sweep's: {type(error).__name__}: {error}"
-        ) from error
+        where = f"result of {result.name} seed {result.seed}"
+        raise DataError(f"{where}: its training is not a sweep's: {type(error).__name__}: {error}") from error
 
 
 def overview(runs: Sequence[Any]) -> list[Table]:
