@@ -57,10 +57,10 @@ def folders(root: Path, names: Sequence[str]) -> Path:
 def test_counts_are_those_of_whole_texts() -> None:
     encoder = load_encoder("micro-clip")
     assert encoder.cut_texts(["a red square", LONG[:40]]) == ""
-    said = encoder.cut_texts([LONG + "cat", LONG + "dog", LONG + "dog", "a cat"])
-    assert said.startswith(f"2 of 3 {CUT}"), said
+    words_cut = encoder.cut_texts([LONG + "cat", LONG + "dog", LONG + "dog", "a cat"])
+    assert words_cut.startswith(f"2 of 3 {CUT}"), words_cut
     words = len(LONG.replace(",", " ,").replace(":", " :").split()) + 1
-    assert said.endswith(f"has {words + 2}"), said
+    assert words_cut.endswith(f"has {words + 2}"), words_cut
 
 
 def test_open_clips_tokens_are_counted() -> None:
