@@ -77,6 +77,7 @@ def accuracy(head: Path, files: Path, **options: Any) -> float:
 
 METHODS: list[tuple[Any, ...]] = [
     ("zeroshot", {"template": "the digit {}"}),
+    ("zeroshot", {"template": "the digit {}", "unlabelled": True}),
     ("probe", {}),
     ("probe", {"shots": 5, "probe": "logistic"}),
     ("probe", {"init": "random", "projection": "1p", "probe": "logistic"}),
@@ -103,6 +104,26 @@ def test_a_kept_head_scores_on_the_test_images_what_the_run_says(
     assert json.loads(Path("head/card.json").read_text())["scores"]["value"] == result.scores[0].value
     if method != "zeroshot":
         assert result.scores[0].value > CHANCE + 0.2
+
+
+@pytest.mark.parametrize(("method", "shots"), [("zeroshot", ()), ("probe", ("--shots", "2"))])
+def test_images_without_labels_are_said_to_be_so(
+    method: str, shots: tuple[str, ...], digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["adapt", method, str(digits), "--encoder", "micro-clip", "--unlabelled", *shots, "--output", "run"])
+    assert not ended.value.code
+    (line,) = (
+        row for row in capsys.readouterr().out.splitlines() if "without labels" in row or row.startswith("zero-shot is")
+    )
+    (file,) = Path("run/results").glob("*.json")
+    result = json.loads(file.read_text())
+    chosen, count = result["training"]["chosen"], result["data"]["train"] - 3 * 2 * bool(shots)
+    assert chosen["unlabelled"] == count
+    if "fallback" in chosen:
+        assert (chosen["method"], line) == ("zero_shot", chosen["fallback"])
+    else:
+        assert line == f"head: stata, from the class texts and {count:,} images without labels"
 
 
 def test_finetune_says_what_it_gave_beside_its_start(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ OTHER = Settings(
     keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
     shots=("0", "5"), readout=("auto", "block:2/cls"),
     init=("random",), projection=("1p",), knowledge=("gpt3",), controls=False, keep_predictions=True,
-    short_classes="skip",
+    short_classes="skip", unlabelled=True,
     probe="elevater", knowledge_folder=Path("words"),
     class_weight="balanced", folds=3,
     split="valid", prompts="gpt3:5", knowledge_from="glip=x",

@@ -37,5 +37,6 @@ from .training import gate_recipe as gate_recipe
 from .training import wise_ft as wise_ft
 from .tuning import METHODS as METHODS
 from .tuning import HeldOut as HeldOut
+from .tuning import transduce as transduce
 from .tuning import tune as tune
 from .tuning import tuning_data as tuning_data

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from vision_adapters.heads import AttentiveHead, LinearHead
 from vision_adapters.tuning.baselines import CacheHead
+from vision_adapters.tuning.gaussians import GaussianHead
 
 if TYPE_CHECKING:
     from vision_adapters.classifier import HeadClassifier
@@ -137,8 +138,12 @@ def head_form(head: nn.Module) -> dict[str, Any]:
         return {"kind": "attentive", "dim": dim, "outputs": outputs, "heads": len(head.queries)}
     if isinstance(head, CacheHead):
         return {"kind": "cache", "scale": head.scale, "alpha": head.alpha, "beta": head.beta}
+    if isinstance(head, GaussianHead):
+        outputs, dim = head.get_buffer("means").shape
+        return {"kind": "gaussian", "dim": dim, "outputs": outputs, "scale": head.scale}
     raise ValueError(
-        f"a head of type {type(head).__name__} cannot be kept; expected a LinearHead, an AttentiveHead or a CacheHead"
+        f"a head of type {type(head).__name__} cannot be kept; expected a LinearHead, an AttentiveHead, a CacheHead or "
+        "a GaussianHead"
     )
 
 
@@ -154,10 +159,17 @@ def head_from(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Modu
         elif kind == "cache":
             texts, keys, values = (tensors[name] for name in ("texts", "keys", "values"))
             head = CacheHead(texts, keys, values, form["scale"], form["alpha"], form["beta"])
+        elif kind == "gaussian":
+            texts, means, variances = (tensors[name] for name in ("texts", "means", "variances"))
+            if not means.shape == variances.shape == texts.shape == (form["outputs"], form["dim"]):
+                raise ValueError(f"means {tuple(means.shape)} for {form['outputs']} classes")
+            if not bool((variances > 0).all()):
+                raise ValueError("a variance is not above 0")
+            head = GaussianHead(texts, means, variances, form["scale"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(_unfit(error)) from error
     if head is None:
-        raise ValueError(f"unknown kind of head {kind!r}; expected linear, attentive or cache")
+        raise ValueError(f"unknown kind of head {kind!r}; expected linear, attentive, cache or gaussian")
     try:
         head.load_state_dict(dict(tensors))
     except (TypeError, ValueError, RuntimeError) as error:

@@ -321,6 +321,13 @@ class SweepSettings:
         "Of a sweep: how heads on fixed features are fitted, e.g. elevater.\n`gate_runner.axes.PROBES` has the names.",
         identity="mode",
     )
+    unlabelled: bool = _sweep(
+        False,
+        "Of a sweep: use the training images that are not shots, without their labels.\n"
+        "StatA fits Gaussians around the class texts to them, in place of the probe. If they give no reason to leave "
+        "zero-shot, it is kept, and the result says why.",
+        identity="mode",
+    )
     knowledge_folder: Path | None = _sweep(
         None, "ELEVATER's knowledge files, a folder with external/ and gpt3/.", read=Path, accepts=_PATH
     )

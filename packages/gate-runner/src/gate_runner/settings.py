@@ -87,7 +87,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
     def sweeps(self) -> bool:
         """Whether an option was given that only a sweep of image classification has (``shots`` is detection's, too)."""
         texts = self.init or self.projection or self.knowledge or self.knowledge_folder is not None
-        unusual = self.keep_predictions or self.short_classes != "take"
+        unusual = self.keep_predictions or self.short_classes != "take" or self.unlabelled
         return bool(texts or unusual or "," in self.tune or self.probe != "anchored")
 
     def axes(self) -> Axes | None:

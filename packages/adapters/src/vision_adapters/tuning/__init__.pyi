@@ -11,3 +11,5 @@ from .folds import make_folds as make_folds
 from .methods import METHODS as METHODS
 from .methods import linear_probe as linear_probe
 from .methods import tune as tune
+from .unlabelled import Transduced as Transduced
+from .unlabelled import transduce as transduce

@@ -343,7 +343,10 @@ def tuning_data(
     weight = _class_weight(class_weight, y, k)
     counts = torch.bincount(y, minlength=k) if y.ndim == 1 else y.sum(0).long()
     if bool((counts == 0).any()):
-        raise ValueError(f"class {int(counts.argmin())} of {k} has no image, expected at least one")
+        raise ValueError(
+            f"class {int(counts.argmin())} of {k} has no image, expected at least one; "
+            "tuning.transduce takes classes that only a text names"
+        )
     if not isinstance(validation, tuple):
         folds = make_folds(y, validation, seed)
         return TuningData(x, y, k, texts, logit_scale, name, folds, weight)
@@ -394,6 +397,11 @@ def _integers(labels: Any, name: str) -> Tensor:
     except (TypeError, ValueError) as error:
         first = next((label for label in labels if not isinstance(label, int)), labels)
         raise ValueError(f"{name} must be integers, got {first!r}") from error
+
+
+def labels_of(labels: Any, rows: int, classes: int) -> Tensor:
+    """Classes of few labelled images, checked; some classes may have none."""
+    return _labels(_integers(labels, "labels"), rows, classes, "labels")
 
 
 def _labels(labels: Tensor, rows: int, classes: int, name: str) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -12,12 +12,13 @@ from torch import Tensor
 
 from vision_adapters.heads import LinearHead
 from vision_adapters.tuning.anchored import tune_anchored
-from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, tune_zero_shot
+from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, tune_zero_shot, unit_texts
 from vision_adapters.tuning.closed_forms import tune_gda_published, tune_proker, tune_ss_text, tune_ss_text_plus
 from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
 from vision_adapters.tuning.probes import tune_clap, tune_clap_published, tune_cross_modal, tune_lpp
+from vision_adapters.tuning.unlabelled import TRANSDUCTIONS, transduce
 
 METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "anchored": tune_anchored,
@@ -40,14 +41,16 @@ BALANCEABLE = ("anchored", "logistic", "tip_adapter")
 """Methods that take `class_weight`. Discriminants ("gda", "lda") give all classes the same prior as they are."""
 
 
-def tune(data: TuningData, method: str = "anchored") -> Tuned:
+def tune(data: TuningData, method: str | None = None, *, unlabelled: Any = None) -> Tuned:
     """Fit a head on cached features, every choice made by validation.
 
     Args:
         data: from `tuning_data`; test data cannot be in it.
         method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lda", "lp++", "clap",
             "tip_adapter", "ss_text", "ss_text+", "proker" or "cross_modal"; "gda_published" and "clap_published" are
-            the papers' own search and penalty.
+            the papers' own search and penalty. With `unlabelled`: "stata" (the default), "ss_text_u" or "transclip".
+        unlabelled: features [m, d] of images without labels, which these methods classify together with the others.
+            Where they give no reason to leave zero-shot, it is kept: `best_params["fallback"]` says why.
 
     Returns:
         The choice; its `chosen_with` says which labels it was made with, beside those it was fitted on.
@@ -68,12 +71,33 @@ def tune(data: TuningData, method: str = "anchored") -> Tuned:
         raise TypeError("held-out test data cannot be tuned on")
     if not isinstance(data, TuningData):
         raise TypeError(f"tune takes TuningData, got {type(data).__name__}; make it with tuning_data(...)")
+    if unlabelled is not None:
+        return _with_unlabelled(data, method or "stata", unlabelled)
+    method = method or "anchored"
+    if method in TRANSDUCTIONS:
+        raise ValueError(f"method {method!r} needs images without labels: tune(data, {method!r}, unlabelled=features)")
     if method not in METHODS:
-        raise ValueError(f"method {method!r} is unknown, expected one of {', '.join(METHODS)}")
+        raise ValueError(f"method {method!r} is unknown, expected one of {', '.join((*METHODS, *TRANSDUCTIONS))}")
     if data.class_weight is not None and method not in BALANCEABLE:
         raise ValueError(f"method {method!r} takes no class_weight, expected one of {', '.join(BALANCEABLE)}")
     tuned = METHODS[method](data)
     return replace(tuned, chosen_with=data.choice_labels) if tuned.candidates else tuned
+
+
+def _with_unlabelled(data: TuningData, method: str, unlabelled: Any) -> Tuned:
+    """A transduction as a finished choice."""
+    if isinstance(unlabelled, HeldOut):
+        raise TypeError("unlabelled is held-out test data, which no tuner may see")
+    if method in METHODS:
+        raise ValueError(f"method {method!r} takes no unlabelled, expected one of {', '.join(TRANSDUCTIONS)}")
+    if data.class_weight is not None:
+        raise ValueError(f"method {method!r} takes no class_weight, expected one of {', '.join(BALANCEABLE)}")
+    texts = unit_texts(data, method)
+    done = transduce(
+        unlabelled, texts, method=method, logit_scale=data.logit_scale, labelled=(data.features, data.labels)
+    )
+    params: dict[str, float | str] = {"fallback": done.fallback} if done.fallback else {}
+    return Tuned(done.method, params, None, done.head, (), data.metric)
 
 
 class LinearProbe(NamedTuple):

@@ -110,6 +110,8 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
         echo(headline(method, result))
         if chosen := how_chosen(result):
             echo(chosen)
+        if unlabelled := without_labels(result):
+            echo(unlabelled)
         if method == "finetune":
             echo(beside_start(result, Settings().changed(**options)))
         if "named" in result.training:
@@ -123,7 +125,14 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
     app.command(method, help=text)(command)
 
 
-_adaptation("zeroshot", "Score an encoder by its class texts alone: run --shots 0, with a head that is kept.")
+_adaptation(
+    "zeroshot",
+    """Score an encoder by its class texts alone: run --shots 0, with a head that is kept.
+
+    With --unlabelled the training images are classified together, without their labels, and the head is theirs (StatA).
+    """,
+    "unlabelled",
+)
 _adaptation(
     "probe",
     """Fit a head on the frozen encoder's features: run, with a head that is kept.
@@ -131,7 +140,7 @@ _adaptation(
     With --shots, --init, --projection or --probe it is that unit of a sweep, which starts at the class texts where the
     encoder has a text side. With --readout the head takes a block, or all of them, as choose says it.
     """,
-    "shots", "init", "projection", "probe", "readout",
+    "shots", "init", "projection", "probe", "readout", "unlabelled",
 )  # fmt: skip
 _adaptation(
     "finetune",
@@ -276,6 +285,15 @@ def how_chosen(result: Result) -> str:
         f"head: the best of {len(tried)} by {chosen['folds']} folds of {chosen['samples']} labelled images, {metric} "
         f"{chosen[metric]:.4f}, which is optimistic: {chosen['unseen']:.4f} on folds that the choice did not see"
     )
+
+
+def without_labels(result: Result) -> str:
+    """What images without labels changed, or why nothing."""
+    chosen = result.training.get("chosen", {})
+    if "unlabelled" not in chosen:
+        return ""
+    count = f"{int(chosen['unlabelled']):,} images without labels"
+    return chosen.get("fallback") or f"head: {chosen['method']}, from the class texts and {count}"
 
 
 def beside_start(result: Result, settings: Settings) -> str:

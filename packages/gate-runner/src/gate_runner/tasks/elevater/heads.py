@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gate_runner.features import Kind
     from gate_runner.tasks.job import Job
     from paired_scores.metrics import Score
+    from vision_adapters.tuning import Tuned, TuningData
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,10 @@ def fit_frozen(
                 validation="folds" if zero_shot else "toolkit" if probe == "elevater" else "auto",
                 seed=job.seed,
             )
-            tuned = tune(data, "zero_shot" if zero_shot else probe)
+            if job.settings.unlabelled:
+                tuned = _transduced(data, train, None if zero_shot else draw.rows)
+            else:
+                tuned = tune(data, "zero_shot" if zero_shot else probe)
         except ValueError as error:
             raise NotApplicableError(str(error)) from error
     with job.timed("test"):
@@ -158,6 +162,25 @@ def fit_frozen(
     backbone = variant.projection == "1p" and features.projection is not None
     saved = KeptHead(tuned.head, "backbone" if backbone else "projected") if job.settings.save_heads else None
     return Fitted(score, scores, training, saved)
+
+
+def _transduced(data: TuningData, images: Tensor, shots: Tensor | None) -> Tuned:
+    """A head of the class texts, the shots, and the other training images, whose labels nobody looks at."""
+    from vision_adapters.tuning import Tuned, transduce
+
+    if data.several:
+        raise NotApplicableError("images without labels are classified together where each has one class")
+    if data.class_embeddings is None:
+        raise NotApplicableError("images without labels need class texts, and this unit starts at random")
+    others = torch.ones(len(images), dtype=torch.bool)
+    if shots is not None:
+        others[shots] = False
+    labelled = None if shots is None else (data.features, data.labels)
+    done = transduce(images[others], data.class_embeddings, logit_scale=data.logit_scale, labelled=labelled)
+    chosen: dict[str, float | str] = {"unlabelled": float(others.sum())}
+    if done.fallback:
+        chosen["fallback"] = done.fallback
+    return Tuned(done.method, chosen, None, done.head, (), data.metric)
 
 
 def _jsonable(chosen: Mapping[str, Any]) -> dict[str, Any]:
