@@ -141,7 +141,7 @@ def saved(**arrays: np.ndarray) -> bytes:
 
 
 def runner_pickles() -> tuple[list[bytes], Read]:
-    from gate_data.readers import pickles
+    from wary_files import pickles
 
     return pickled(), lambda content: pickles.load(content, "fuzz")
 
@@ -260,7 +260,7 @@ def runner_toml() -> tuple[list[bytes], Read]:
 
 
 def runner_zip() -> tuple[list[bytes], Read]:
-    from gate_data.readers import archives
+    from wary_files import archives
 
     number = iter(range(10**9))
 
@@ -274,7 +274,7 @@ def runner_zip() -> tuple[list[bytes], Read]:
 
 
 def runner_tar() -> tuple[list[bytes], Read]:
-    from gate_data.readers import archives
+    from wary_files import archives
 
     number = iter(range(10**9))
 

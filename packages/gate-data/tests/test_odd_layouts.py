@@ -13,10 +13,10 @@ from gate_data.boxes.files import voc
 from gate_data.errors import DataError
 from gate_data.own import OwnBenchmark, guess
 from gate_data.own.originals import originals_from
-from gate_data.readers.archives import members
 from gate_data.readers.json_lists import entries
 from gate_data.readers.tables import lines
 from gate_data.request import DataRequest
+from wary_files.archives import members
 
 ALIASES = "a: &a [x, x]\n" + "".join(
     f"{to}: &{to} [{', '.join([f'*{of}'] * 9)}]\n" for of, to in zip("abcdefgh", "bcdefghi", strict=True)

@@ -25,25 +25,12 @@ from PIL import Image
 from gate_data.boxes.files import read_coco, voc
 from gate_data.errors import DataError
 from gate_data.originals.video import Videos
-from gate_data.readers import (
-    ClassMap,
-    Clip,
-    Cut,
-    Files,
-    Member,
-    Stored,
-    archives,
-    by_stem,
-    captions,
-    dealt,
-    json_lists,
-    pickles,
-    table,
-)
+from gate_data.readers import ClassMap, Clip, Cut, Files, Member, Stored, by_stem, captions, dealt, json_lists, table
 from gate_data.readers.clips import read_clip, undecodable
 from gate_data.readers.decode import decode
 from gate_data.readers.splits import spread
 from gate_data.readers.tables import fields, records
+from wary_files import archives, pickles
 
 ROWS = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
 

@@ -19,11 +19,12 @@ from PIL import Image
 import gate_data
 from gate_data.errors import DataError
 from gate_data.pictures import content_digest
-from gate_data.readers import Stored, archives, arrays
-from gate_data.readers.archives import read
+from gate_data.readers import Stored, arrays
 from gate_data.readers.arrays import stored_array
 from gate_data.readers.decode import FORMATS, decode
 from gate_data.readers.source import file_of
+from wary_files import archives
+from wary_files.archives import read
 
 
 @pytest.mark.parametrize("ending", ["png", "jpg", "tif", "gif", "webp", "bmp", "ppm"])

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gate_data.readers import pickles
 from gate_runner.errors import DataError
+from wary_files import pickles
 
 RESULT = Path(__file__).parent / "results" / "fuzz_pickles.json"
 

@@ -13,9 +13,9 @@ import torch
 from PIL import Image
 
 from gate_data.data import Data
-from gate_data.readers import archives
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.errors import DataError
+from wary_files import archives
 
 scipy_io = pytest.importorskip("scipy.io")
 

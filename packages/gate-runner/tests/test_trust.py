@@ -25,7 +25,7 @@ from PIL import Image
 import gate_runner
 from gate_data.data import Data, Split
 from gate_data.pictures import Pictures
-from gate_data.readers import archives, table
+from gate_data.readers import table
 from gate_data.readers.arrays import read_matlab, stored_array
 from gate_data.readers.decode import decode
 from gate_data.readers.maps import ClassMap
@@ -44,6 +44,7 @@ from gate_runner.files import write
 from gate_runner.reports.contents import gather
 from gate_runner.reports.forms import as_markdown
 from gate_runner.runs.stored import read_runs
+from wary_files import archives
 
 from ._folders import write_run
 

@@ -1,64 +1,8 @@
 """Errors that a user can mend: one line, the value that is wrong, what was expected."""
 
-from __future__ import annotations
-
-import difflib
-from collections.abc import Iterable
-from pathlib import Path
-from unicodedata import category
-
-_JOINERS = "\u200c\u200d"
-"""Between letters of some scripts, and the parts of an emoji."""
-_LISTED = 100
-"""Names that a message lists, at most: timm has more than a thousand models."""
-
-
-class UsageError(ValueError):
-    """Something that was asked for cannot be done; a command line prints the message and exits with 2."""
-
-
-class MissingExtraError(UsageError):
-    """A format needs a library that is not installed; the message names the extra that brings it."""
-
-
-class StorageError(UsageError):
-    """A folder cannot be written; nothing that is finished is lost."""
-
-    @classmethod
-    def about(cls, path: Path, error: OSError) -> StorageError:
-        """An error that names the file and what the system says of it."""
-        reason = error.strerror or type(error).__name__
-        return cls(f"cannot write {path}: {reason}; what is finished is kept, the same command continues")
-
-
-class DataError(UsageError):
-    """A data set's own files are missing, unreadable or not in their format; its message is one line."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.splitlines()))
-
-
-def printable(text: str, keep: str = "") -> str:
-    """A text with its control characters as escapes, but for those to keep: a class's name must not rule a terminal.
-
-    Signs that turn the direction of what follows are among them; spaces and joiners of any script are not.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() or letter in keep or letter in _JOINERS or category(letter) == "Zs"
-        else repr(letter)[1:-1]
-        for letter in text
-    )  # fmt: skip
-
-
-def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:
-    """An error for a name that nothing has, with the nearest names that exist."""
-    names = list(existing)
-    by_case = {other.casefold(): other for other in names}
-    near = [by_case[other] for other in difflib.get_close_matches(name.casefold(), by_case, n=3, cutoff=0.5)]
-    if not near and len(names) > _LISTED:
-        offer, near = f"there are {len(names):,}, e.g.", difflib.get_close_matches(name, names, n=5, cutoff=0.0)
-    else:
-        offer = "nearest:" if near else "there are:"
-    return UsageError(f"unknown {kind} {name!r}; {offer} {', '.join(near or sorted(names))}")
+from wary_files.errors import DataError as DataError
+from wary_files.errors import MissingExtraError as MissingExtraError
+from wary_files.errors import StorageError as StorageError
+from wary_files.errors import UsageError as UsageError
+from wary_files.errors import printable as printable
+from wary_files.errors import unknown as unknown

@@ -196,7 +196,7 @@ def original(
         ...     return Parts(as_samples(files_of_classes(folder)), [])
         >>> coins.find(Path("elsewhere"))
         Traceback (most recent call last):
-        gate_data.errors.DataError: elsewhere does not hold its files (coins-v2/ with a folder per class)
+        wary_files.errors.DataError: elsewhere does not hold its files (coins-v2/ with a folder per class)
     """
     return lambda read: from_lists(expected, place(expected, find, *inside), read, **form)
 

@@ -23,11 +23,11 @@ from gate_data.errors import DataError
 from gate_data.path_list import Stills, packed
 from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import Fit, Transparency, decode, resized
-from gate_data.readers.forking import FreshLock
-from gate_data.readers.limits import reading
 from gate_data.readers.source import Clip, Cut, Member, Source, Stored, file_of, name_bytes, read_bytes, stamp
 from gate_data.remembered import Listing, known_contents, listing_mark, remember_contents
 from gate_data.request import Size, height_width
+from wary_files.forking import FreshLock
+from wary_files.limits import reading
 
 if TYPE_CHECKING:  # whoever only lists files does without torch
     import torch

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from gate_data.readers.limits import refuse_special, within
 from gate_runner.errors import StorageError, UsageError, printable
+from wary_files.limits import refuse_special, within
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gate_data.readers.limits import refuse_special
 from gate_runner.errors import UsageError, unknown
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer, Planned
 from gate_runner.runs.results import Result
+from wary_files.limits import refuse_special
 
 _LOGIN_SECONDS = 60.0
 _HARMLESS = ("entity", "project", "organization", "anonymous", "mode", "disabled", "console", "quiet", "silent")

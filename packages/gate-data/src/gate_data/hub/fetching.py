@@ -25,9 +25,9 @@ from gate_data.errors import DataError, StorageError
 from gate_data.hub.reaching import why_silent
 from gate_data.hub.tables import Table
 from gate_data.readers import Member, Row
-from gate_data.readers.archives import read
 from gate_data.readers.caches import checked, own_cache, own_file
 from gate_data.readers.folders import is_saved
+from wary_files.archives import read
 
 _LOG = logging.getLogger(__name__)
 _ROWS, _BYTES = 10_000, 2**30

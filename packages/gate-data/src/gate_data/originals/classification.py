@@ -13,13 +13,13 @@ from gate_data.cards import Hub
 from gate_data.errors import DataError
 from gate_data.hub.tables import Tables, picture
 from gate_data.original_files import Arrays, Parts, Sample, Side, as_samples, of_card
-from gate_data.readers import pickles
-from gate_data.readers.archives import read_packed
 from gate_data.readers.arrays import read_matlab
 from gate_data.readers.folders import Files, classes_in, files_in, files_of_classes, first_of
 from gate_data.readers.source import Member, Source, read_bytes
 from gate_data.readers.splits import shuffled
 from gate_data.readers.tables import fields, lines, read_json, table
+from wary_files import pickles
+from wary_files.archives import read_packed
 
 
 def cifar(folder: str, archive: str, files: Mapping[str, Sequence[str]], key: str) -> Callable[[Path], Arrays]:

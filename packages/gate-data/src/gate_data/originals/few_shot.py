@@ -12,13 +12,13 @@ import numpy as np
 
 from gate_data.errors import DataError
 from gate_data.original_files import Arrays, Parts, Sample, Side, of_card
-from gate_data.readers import archives, pickles
 from gate_data.readers.arrays import read_matlab
 from gate_data.readers.decode import decode
 from gate_data.readers.folders import Files, files_in, files_of_classes, first_of
 from gate_data.readers.source import Cut, Member
 from gate_data.readers.tables import by_id, fields, records, table
 from gate_data.tables import read_table
+from wary_files import archives, pickles
 
 if TYPE_CHECKING:  # whoever only lists files does without torch
     from torch import Tensor

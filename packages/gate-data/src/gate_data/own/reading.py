@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from gate_data.errors import DataError
 from gate_data.own.spec import OwnBenchmark
-from gate_data.readers.limits import refuse_special
+from wary_files.limits import refuse_special
 
 
 def read_benchmark(path: Path) -> OwnBenchmark:

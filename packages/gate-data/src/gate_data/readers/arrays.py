@@ -18,9 +18,9 @@ from PIL import Image
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
-from gate_data.readers.forking import FreshLock
-from gate_data.readers.limits import most, reading, refuse_special, variable, within
 from gate_data.readers.source import File, Stored, described, read_bytes
+from wary_files.forking import FreshLock
+from wary_files.limits import most, reading, refuse_special, variable, within
 
 _LOCK = FreshLock()
 """HDF5's library takes one call at a time. A fork waits for the call that runs, by h5py's own lock."""

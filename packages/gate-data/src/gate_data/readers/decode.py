@@ -16,10 +16,10 @@ from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 from gate_data.errors import DataError
 from gate_data.readers.dicom import dicom_picture, is_dicom
 from gate_data.readers.large import fitting
-from gate_data.readers.limits import reading, refuse_special
 from gate_data.readers.opening import open_unlimited
 from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
 from gate_data.request import Size, height_width
+from wary_files.limits import reading, refuse_special
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def decode(
     EXIF's orientation is applied; transparency lies over white, or is dropped; grey of 16 bits, or of as many as a TIFF
     declares, is scaled to 8; of DICOM, its window is shown; floats in 0 to 1 or 0 to 255 are scaled or rounded; CMYK
     goes through its own colour profile where it has one; of an animation the first frame is taken, which is logged.
-    A JPEG or TIFF of more pixels than `gate_data.readers.limits.LIMITS` is read smaller, which is logged, too; so is a
+    A JPEG or TIFF of more pixels than `wary_files.limits.LIMITS` is read smaller, which is logged, too; so is a
     JPEG that is scaled down to a side afterwards. ``held`` are the file's bytes, where they have been read already.
     """
     if isinstance(source, Stored):

@@ -13,8 +13,8 @@ from PIL import Image, UnidentifiedImageError
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
-from gate_data.readers.limits import reading, within
 from gate_data.readers.source import File, described, read_bytes
+from wary_files.limits import reading, within
 
 _PACKED = ("JPEG", "JPEG2000")
 _DEFLATED = b"1.2.840.10008.1.2.1.99"

@@ -12,10 +12,10 @@ from typing import Any
 from PIL import features
 
 from gate_data.errors import DataError
-from gate_data.readers import archives
 from gate_data.readers.clips import VIDEOS
-from gate_data.readers.limits import reading
 from gate_data.readers.source import Member, readable
+from wary_files import archives
+from wary_files.limits import reading
 
 SPLIT_WORDS: dict[str, str] = {
     **dict.fromkeys(("train", "training"), "train"),

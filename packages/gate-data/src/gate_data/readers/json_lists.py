@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from gate_data.readers.limits import refuse_special, within
+from wary_files.limits import refuse_special, within
 
 _PIECE = 1 << 20
 _BLANK = " \t\n\r"

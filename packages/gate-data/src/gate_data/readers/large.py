@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image
 
 from gate_data.errors import DataError, MissingExtraError
-from gate_data.readers.limits import most, variable, within
 from gate_data.readers.source import File, described
+from wary_files.limits import most, variable, within
 
 _LOG = logging.getLogger(__name__)
 REDUCED = 64

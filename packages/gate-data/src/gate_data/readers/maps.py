@@ -12,9 +12,9 @@ from PIL import Image
 
 from gate_data.errors import DataError
 from gate_data.readers.decode import open_picture
-from gate_data.readers.limits import reading, within
 from gate_data.readers.source import File, Member, Source, Stored, Turned, described
 from gate_data.readers.upright import orientation_of, turned_map
+from wary_files.limits import reading, within
 
 IGNORED = -100
 """What a pixel has that counts nowhere."""

@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
-from gate_data.readers.limits import most, reading, refuse_special, within
+from wary_files.limits import most, reading, refuse_special, within
 
 
 def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gate_data.errors import DataError
-from gate_data.readers import archives
-from gate_data.readers.limits import reading, refuse_special, within
+from wary_files import archives
+from wary_files.limits import reading, refuse_special, within
 
 
 class Member(NamedTuple):

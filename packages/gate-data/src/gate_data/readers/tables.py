@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gate_data.errors import DataError
 from gate_data.imports import extra
 from gate_data.readers.json_lists import entries
-from gate_data.readers.limits import most, reading, refuse_special, variable, within
+from wary_files.limits import most, reading, refuse_special, variable, within
 
 _LONGEST = 2**24
 """Characters of a field; Python's csv refuses more than 131,072, until somebody sets another limit."""

@@ -14,8 +14,8 @@ from PIL import Image
 
 from gate_data.errors import DataError
 from gate_data.readers.decode import open_picture
-from gate_data.readers.limits import reading
 from gate_data.readers.source import File, described
+from wary_files.limits import reading
 
 Sides = tuple[int, int]
 """Width and height, in pixels."""

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gate_data.readers.limits import refuse_special
 from gate_runner.encoders.spec import FOLDER_SOURCES, EncoderSpec, parse_spec
 from gate_runner.errors import DataError, EncoderError, UsageError
+from wary_files.limits import refuse_special
 
 CARD_SCHEMA = "gate-runner/encoder/1"
 """Of a trained encoder's card; changes whenever one of its fields does."""

@@ -11,7 +11,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from gate_data.readers.limits import refuse_special
 from gate_runner.__about__ import __version__
 from gate_runner.encoders.encoder import Encoder, fingerprint_of
 from gate_runner.encoders.named import CARD_SCHEMA, read_card, share_of, spec_of_file, start_of
@@ -20,6 +19,7 @@ from gate_runner.encoders.spec import EncoderSpec, parse_spec
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.files import Content, write_folder
 from vision_adapters.low_rank import merge_lora
+from wary_files.limits import refuse_special
 
 _CHANGED, _WHOLE = "encoder.safetensors", "open_clip_model.safetensors"
 """What differs from the start; or all weights, of a model of open_clip's, under the name that it asks for."""

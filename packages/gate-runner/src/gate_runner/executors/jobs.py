@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from gate_data.readers.limits import refuse_special
 from gate_runner.files import write
+from wary_files.limits import refuse_special
 
 _LOG = logging.getLogger(__name__)
 _PARTS = "parts.json"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from gate_data.pictures import Pictures
 from gate_data.readers import Member, held_out, table
-from gate_data.readers.archives import members, read
 from gate_data.readers.folders import PICTURES
 from gate_runner.errors import DataError, UsageError
+from wary_files.archives import members, read
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from gate_data.readers.limits import refuse_special
 from gate_runner.__about__ import __version__
 from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.files import Content, write_folder
+from wary_files.limits import refuse_special
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -213,7 +213,7 @@ def load_head(folder: Path | str, *, encoder: Encoder | nn.Module | str | None =
         >>> load_head("nowhere")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        gate_data.errors.DataError: ...nowhere...
+        wary_files.errors.DataError: ...nowhere...
     """
     from gate_runner.encoders.loading import device_for, load_named_encoder
     from gate_runner.encoders.own import adopt

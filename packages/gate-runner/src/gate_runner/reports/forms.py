@@ -64,7 +64,7 @@ def report(
         >>> report(done, form="pdf")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        gate_data.errors.UsageError: --format must be one of html, md, csv, latex, ..., not 'pdf'
+        wary_files.errors.UsageError: --format must be one of html, md, csv, latex, ..., not 'pdf'
     """
     if form not in ("html", *_TABLES):
         raise UsageError(f"--format must be one of html, {', '.join(_TABLES)}, not {form!r}")

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gate_data.readers.limits import refuse_special
 from gate_data.remembered import known_digest, remember_digest
 from gate_runner.benchmarks import Benchmark, DataRequest
 from gate_runner.errors import UsageError
@@ -18,6 +17,7 @@ from gate_runner.files import write
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
+from wary_files.limits import refuse_special
 
 if TYPE_CHECKING:  # it imports torch
     from gate_data.data import Data

@@ -20,9 +20,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gate_data.ragged import Outcomes, Ragged
-from gate_data.readers.limits import refuse_special
 from gate_runner.errors import DataError
 from gate_runner.tasks.score import Score
+from wary_files.limits import refuse_special
 
 SCHEMA = "gate-runner/result/4"
 

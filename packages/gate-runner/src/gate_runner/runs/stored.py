@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from gate_data.ragged import Outcomes, Ragged
-from gate_data.readers.limits import refuse_special
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.folder import (
     PREDICTED,
@@ -26,6 +25,7 @@ from gate_runner.runs.folder import (
     read_tested,
 )
 from gate_runner.runs.results import Result, samples_digest
+from wary_files.limits import refuse_special
 
 
 @dataclass(frozen=True)

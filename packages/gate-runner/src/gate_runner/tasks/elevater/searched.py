@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gate_data.readers.limits import refuse_special
 from gate_runner.axes import Variant
 from gate_runner.files import write
 from gate_runner.heads.saved import KeptHead
@@ -29,6 +28,7 @@ from gate_runner.tasks.elevater.whole import (
 )
 from gate_runner.tasks.recipes import checked
 from vision_adapters.training.side_by_side import Trial
+from wary_files.limits import refuse_special
 
 if TYPE_CHECKING:
     from gate_runner.tasks.job import Job

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gate_data.errors import DataError, UsageError
+from wary_files.errors import DataError, UsageError
 
 LIMITS = {"pixels": 89_478_485, "bytes": 2**30}
 """Of a picture that is decoded at once (Pillow's own limit), and of a member of an archive, a JSON file, or a part of a

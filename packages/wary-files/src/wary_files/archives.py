@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gate_data.errors import DataError
-from gate_data.readers.forking import FreshLock
-from gate_data.readers.limits import refuse_special, within
+from wary_files.errors import DataError
+from wary_files.forking import FreshLock
+from wary_files.limits import refuse_special, within
 
 _LOCK = FreshLock()
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
-from gate_data.errors import DataError
+from wary_files.errors import DataError
 
 _DTYPES = frozenset(("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "b1"))
 """Kinds of numbers that arrays may hold; never objects."""
