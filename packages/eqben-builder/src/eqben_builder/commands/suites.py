@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from eqben_builder.commands.printing import say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from eqben_builder.commands.models import Models
     from eqben_builder.progress import Progress
     from eqben_builder.suites import Gallery, SuiteData, SuiteLine, SuiteTable
     from eqben_builder.suites.galleries import GalleryLine
+    from eqben_builder.suites.rankings import Ranking
 
 GALLERIES = ("coco", "flickr30k")
 ALL = "compositional"
+_QUERIES = 6
+"""Captions of a gallery whose retrieved pictures a page shows."""
 
 
 def is_suite(name: str, root: Path | None) -> bool:
@@ -73,6 +76,7 @@ def score_suites(
         raise ValueError(f"--fusion: {galleries[0].name} is searched by features; expected --encoder")
     tables: dict[str, list[SuiteTable]] = {}
     searched: dict[str, list[tuple[Gallery, tuple[GalleryLine, ...]]]] = {}
+    features_of: dict[str, dict[str, tuple[Any, Any]]] = {gallery.name: {} for gallery in galleries}
     for number, spec in enumerate(encoders):
         encoder = models.encoder(spec, device) if number or encoder is None else encoder
         for data in suites:
@@ -84,6 +88,8 @@ def score_suites(
             images, texts = encode_gallery(gallery, encoder, batch=batch_size, progress=_progress(gallery.name))
             lines = gallery_table(gallery, images, texts, seed=seed)
             searched.setdefault(spec, []).append((gallery, lines))
+            if page is not None:
+                features_of[gallery.name][spec] = images, texts
             _show_gallery(gallery, lines, spec)
     for spec, score in scores.items():
         for data in suites:
@@ -101,7 +107,17 @@ def score_suites(
     if page is not None:
         from eqben_builder.pages import write_suites_page
 
-        say(f"page {write_suites_page(tables, page, galleries=searched)}")
+        retrieved = [(gallery, _retrieved(gallery, features_of[gallery.name])) for gallery in galleries]
+        say(f"page {write_suites_page(tables, page, galleries=searched, retrieved=retrieved)}")
+
+
+def _retrieved(gallery: Gallery, features: Mapping[str, tuple[Any, Any]]) -> dict[str, list[Ranking]]:
+    """What each model retrieves for the captions on which they differ the most."""
+    from eqben_builder.suites import rankings, ranks_of, telling_captions
+
+    ranks = {spec: ranks_of(gallery, *own) for spec, own in features.items()}
+    captions = telling_captions(ranks, _QUERIES)
+    return {spec: rankings(gallery, *own, captions) for spec, own in features.items()}
 
 
 def _read(name: str, root: Path | None, limit: int | None) -> tuple[list[SuiteData], list[Gallery]]:

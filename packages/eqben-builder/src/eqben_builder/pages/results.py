@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eqben_builder.formats import PairRow
     from eqben_builder.suites import Gallery, SuiteTable
     from eqben_builder.suites.galleries import GalleryLine
+    from eqben_builder.suites.rankings import Ranking
 
 
 def write_results_page(
@@ -95,6 +96,7 @@ def write_suites_page(
     path: str | os.PathLike[str],
     *,
     galleries: Mapping[str, Sequence[tuple[Gallery, Sequence[GalleryLine]]]] | None = None,
+    retrieved: Sequence[tuple[Gallery, Mapping[str, Sequence[Ranking]]]] = (),
     title: str = "Compositional suites",
 ) -> Path:
     """Write one static HTML page of suites: every subset and average with chance, blind lines and published scores.
@@ -103,13 +105,14 @@ def write_suites_page(
         tables: Name of a model -> its tables, one a suite.
         path: The file to write.
         galleries: Name of a model -> the galleries that it searched with their lines; shown after its suites.
+        retrieved: Galleries, each with name of a model -> what it retrieves for some captions, the same of all models.
         title: Of the page.
 
     Returns:
         The path. Everything is within the file; names are escaped.
 
     Raises:
-        ValueError: No scores.
+        ValueError: No scores; rankings of other captions by one model than by another.
 
     Example:
         >>> import tempfile
@@ -125,4 +128,15 @@ def write_suites_page(
     if not tables and not galleries:
         raise ValueError("no scores to show")
     models = {name: (tables.get(name, ()), galleries.get(name, ())) for name in dict.fromkeys([*tables, *galleries])}
-    return write_page(path, "suites.html", title=title, models=models, published_of=published_of)
+    for gallery, by_model in retrieved:
+        asked = {tuple(ranking.caption for ranking in rows) for rows in by_model.values()}
+        if len(asked) != 1:
+            raise ValueError(f"{gallery.name}: the models' rankings are of other captions")
+    sequences = [(gallery, _by_caption(by_model)) for gallery, by_model in retrieved]
+    return write_page(path, "suites.html", title=title, models=models, published_of=published_of, sequences=sequences)
+
+
+def _by_caption(by_model: Mapping[str, Sequence[Ranking]]) -> list[tuple[int, list[tuple[str, Ranking]]]]:
+    """What each model retrieves, caption by caption."""
+    captions = [ranking.caption for ranking in next(iter(by_model.values()))]
+    return [(caption, [(name, rows[k]) for name, rows in by_model.items()]) for k, caption in enumerate(captions)]
