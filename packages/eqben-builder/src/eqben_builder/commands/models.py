@@ -69,6 +69,12 @@ class Models:
     model: Callable[[str], Callable[..., Any]] = model_by
     usual: str | None = None
 
+    def fusion(self, spec: str, device: str) -> Callable[..., Any]:
+        """A model of pictures with captions: one of transformers by ``hf-itm:``, any other as `model` has it."""
+        from eqben_builder.scoring.matching_models import SPEC, load_matching
+
+        return load_matching(spec, device) if spec.startswith(SPEC) else self.model(spec)
+
     def default(self) -> list[str]:
         """Specs where the command line names none."""
         if self.usual is None:

@@ -35,7 +35,8 @@ def score_with(models: Models) -> Callable[..., None]:
         fusion: Annotated[
             list[str] | None,
             typer.Option(
-                help="MODULE:FUNCTION that returns a model: pictures and captions to scores; may be repeated."
+                help="hf-itm:FOLDER (BLIP, ViLT, …), or MODULE:FUNCTION that returns a model: pictures and captions to "
+                "scores; may be repeated."
             ),
         ] = None,
         ask: Annotated[
@@ -116,7 +117,9 @@ def score_with(models: Models) -> Callable[..., None]:
         encoders = encoder or ([] if scores or fusion or ask else models.default())
         similarities = _similarities(rows, stream, encoders, scores or [], models, batch_size, device)
         for spec in fusion or []:
-            similarities[spec] = fusion_similarities(stream(), models.model(spec), batch=max(1, batch_size // 4))
+            similarities[spec] = fusion_similarities(
+                stream(), models.fusion(spec, device), batch=max(1, batch_size // 4)
+            )
         if ask is not None:
             _show_answers(rows, stream(), ask, models, seed)
         if save is not None:

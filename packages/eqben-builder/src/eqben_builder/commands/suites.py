@@ -69,7 +69,7 @@ def score_suites(
         raise ValueError(f"--results {results}: expected a file that ends in .json or .csv")
     # Before anything is read: what is wrong with a model is said at once.
     encoder = models.encoder(encoders[0], device) if encoders else None
-    scores = {spec: models.model(spec) for spec in fusion}
+    scores = {spec: models.fusion(spec, device) for spec in fusion}
     scorers = {} if language_model is None else {language_model: models.model(language_model)}
     suites, galleries = _read(name, data_root, limit)
     if scores and galleries:
