@@ -97,9 +97,9 @@ def test_a_page_shows_what_two_models_retrieve(tmp_path, monkeypatch, capsys):
     assert not ended.value.code, capsys.readouterr().err
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "what captions retrieve" in text
-    asked = re.findall(r"<h3>grey (\d+) &amp; &lt;level&gt;</h3>", text)
-    assert (len(asked), asked[0]) == (6, "3")
-    section = text[text.index("<h3>grey 3 ") : text.index(f"<h3>grey {asked[1]} ")]
+    queries = re.findall(r"<h3>grey (\d+) &amp; &lt;level&gt;</h3>", text)
+    assert (len(queries), queries[0]) == (6, "3")
+    section = text[text.index("<h3>grey 3 ") : text.index(f"<h3>grey {queries[1]} ")]
     (first, best), (second, worse) = re.findall(r"own_ranking_models:(\w+): rank (\d+)", section)
     assert (first, best, second) == ("right", "1", "wrong")
     assert int(worse) > 1

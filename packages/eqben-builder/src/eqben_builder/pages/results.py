@@ -129,8 +129,8 @@ def write_suites_page(
         raise ValueError("no scores to show")
     models = {name: (tables.get(name, ()), galleries.get(name, ())) for name in dict.fromkeys([*tables, *galleries])}
     for gallery, by_model in retrieved:
-        asked = {tuple(ranking.caption for ranking in rows) for rows in by_model.values()}
-        if len(asked) != 1:
+        queries = {tuple(ranking.caption for ranking in rows) for rows in by_model.values()}
+        if len(queries) != 1:
             raise ValueError(f"{gallery.name}: the models' rankings are of other captions")
     sequences = [(gallery, _by_caption(by_model)) for gallery, by_model in retrieved]
     return write_page(path, "suites.html", title=title, models=models, published_of=published_of, sequences=sequences)
