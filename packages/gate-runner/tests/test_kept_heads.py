@@ -228,3 +228,26 @@ def test_labels_and_images_are_the_same_files_however_they_are_named(
     monkeypatch.chdir(tmp_path)
     predicted = [Prediction(f"{name}/0.png", ("a",), (1.0,)) for name in ("a", "b")]
     assert all("accuracy 0.5000" in scored(predicted, true_labels(path), ("a", "b")) for path in (Path(), tmp_path))
+
+
+def test_labels_are_held_against_images_before_anything_is_predicted(
+    probed: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Images by absolute paths and labels by those of the table: unknown labels were found after all predictions."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("gate_runner.heads.saved.Head.predict", lambda *_, **__: pytest.fail("predicted"))
+    rows = [f"{name}/{number}.png" for name in COLOURS for number in range(6)]
+    (folder / "labels.csv").write_text("image,label\n" + "".join(f"{row},violet\n" for row in rows))
+    (folder / "other.csv").write_text("image,label\n" + "".join(f"{row},red\n" for row in rows[:6]))
+    output = tmp_path / "out.csv"
+    for images, table, expected in (
+        (folder / "red", "labels.csv", "labels that the head does not know: violet; it knows blue, green, red"),
+        (Path("red"), folder / "labels.csv", "labels that the head does not know: violet; it knows blue, green, red"),
+        (folder / "red", "other.csv", "none of the 6 images has a label in other.csv, whose first is of blue/0.png"),
+    ):
+        words = [str(word) for word in (probed, images, "--labels", table, "--output", output)]
+        with pytest.raises(SystemExit) as caught:
+            main(["adapt", "predict", *words])
+        assert caught.value.code == 2
+        assert expected in " ".join(capsys.readouterr().err.split())
+        assert not output.exists()

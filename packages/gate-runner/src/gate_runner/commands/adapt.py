@@ -174,6 +174,7 @@ def predict(
     from gate_runner.heads.predicting import (
         Prediction,
         image_files,
+        labels_of,
         noted,
         refuse_unknown,
         scored,
@@ -193,7 +194,11 @@ def predict(
         raise UsageError("name image files or folders, or a table of files and labels with --labels")
     files = image_files(images) if images else list(true)
     loaded = load_head(head, encoder=encoder, device=device)
-    refuse_unknown((true[file] for file in files if file in true), loaded.classes)
+    refuse_unknown(labels_of(files, true).values(), loaded.classes)
+    if true and not labels_of(files, true):
+        raise UsageError(
+            f"none of the {len(files):,} images has a label in {labels}, whose first is of {next(iter(true))}"
+        )
     top = min(top, len(loaded.classes))
     with ProgressLine() as progress:
         predictions: list[Prediction] = []

@@ -116,6 +116,12 @@ def true_labels(path: Path) -> dict[str, str]:
     return labels
 
 
+def labels_of(files: Iterable[str], labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of those files that have one, by absolute paths: both may be given from any folder."""
+    by_path = {os.path.abspath(file): label for file, label in labels.items()}  # noqa: PTH100 - links stay
+    return {path: by_path[path] for path in map(os.path.abspath, files) if path in by_path}
+
+
 def noted(predicted: Iterable[Prediction], predictions_made: list[Prediction]) -> Iterator[Prediction]:
     """The same one after another, each added to a list as it comes."""
     for prediction in predicted:
@@ -137,12 +143,12 @@ def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: 
     from paired_scores.metrics import evaluate
 
     number = {name: index for index, name in enumerate(classes)}
-    label_of = {os.path.abspath(file): label for file, label in labels.items()}  # noqa: PTH100 - links stay
     guesses = {
         os.path.abspath(prediction.file): prediction.classes[0]  # noqa: PTH100
         for prediction in predicted
         if not prediction.error
     }
+    label_of = labels_of(guesses, labels)
     rows = [(guess, label_of[file]) for file, guess in guesses.items() if file in label_of]
     if not rows:
         raise DataError("none of the images that were read has a label")
