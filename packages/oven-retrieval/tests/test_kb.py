@@ -186,6 +186,34 @@ def test_a_disk_that_fills_is_an_error_and_leaves_nothing(tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("column", ["id", "name"])
+def test_an_answer_is_not_made_of_bytes_that_were_changed(tmp_path, column):
+    """Of equal size, and without `verify`: the linker answered with another entity's name."""
+    kb = build_kb([Entity(f"Q{row}", f"name{row}") for row in range(9)], tmp_path / "kb")
+    linker = build_linker(kb)
+    file = tmp_path / "kb" / f"{column}.utf8.bin"
+    file.write_bytes(file.read_bytes().replace(b"7", b"8"))
+    damaged = KnowledgeBase(tmp_path / "kb")
+    assert linker.link(["name7"]).rows[0, 0] == 7
+    for look in (lambda: damaged.label(7), lambda: damaged[7], lambda: getattr(damaged, f"{column}s")[7]):
+        with pytest.raises(
+            FolderError, match=rf"{column}\.utf8\.bin, row 7: its bytes have changed since it was written"
+        ):
+            look()
+    assert damaged.label(6) == ("Q6", "name6")
+
+
+def test_texts_that_are_no_utf8_any_more_name_their_file(tmp_path):
+    build_kb([Entity(f"Q{row}", f"name{row}", description="zebra") for row in range(9)], tmp_path / "kb")
+    file = tmp_path / "kb" / "description.utf8.bin"
+    file.write_bytes(file.read_bytes().replace(b"z", b"\xff"))
+    damaged = KnowledgeBase(tmp_path / "kb")
+    with pytest.raises(FolderError, match=r"description\.utf8\.bin, row 3: its bytes have changed .* b'\\xffebra'"):
+        _ = damaged[3]
+    with pytest.raises(FolderError, match=r"description\.utf8\.bin, rows 0 to 8: its bytes have changed"):
+        list(damaged.descriptions.blocks())
+
+
 def test_damage_is_found(tmp_path):
     build_kb([Entity("1", "abc"), Entity("2", "d")], tmp_path / "kb")
     file = tmp_path / "kb" / "name.utf8.bin"

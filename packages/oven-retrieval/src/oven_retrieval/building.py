@@ -252,7 +252,10 @@ class _Columns:
 
     def __init__(self, folder: FolderWriter) -> None:
         self._folder = folder
-        self._texts = {name: folder.texts(name) for name in ("id", "name", "description", "image")}
+        shown = ("id", "name")  # what answers are made of
+        self._texts = {
+            name: folder.texts(name, summed=name in shown) for name in ("id", "name", "description", "image")
+        }
         self._aliases = folder.texts("alias")
         self._alias_ends, self._codes, self._popularity = array("q"), array("i"), array("d")
         self._categories: dict[str, int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +18,7 @@ from oven_retrieval.durable import replaced
 from oven_retrieval.text_files import read_json
 
 if TYPE_CHECKING:
-    from jaxtyping import Int64, UInt8
+    from jaxtyping import Int64, UInt8, UInt32
 
 Array = npt.NDArray[Any]
 MANIFEST = "manifest.json"
@@ -39,10 +40,17 @@ class Texts(Sequence[str]):
     """A column of texts in memory-mapped bytes; `texts[i]` decodes one.
 
     Rows are not counted from the end: -1 marks a query that nothing answers, and would be answered by the last entity.
+    Where the CRC-32 of each text is given, a text whose bytes have changed is refused; errors name `where`.
     """
 
-    def __init__(self, data: UInt8[np.ndarray, " bytes"], ends: Int64[np.ndarray, " n"]) -> None:
-        self._data, self._ends = data, ends
+    def __init__(
+        self,
+        data: UInt8[np.ndarray, " bytes"],
+        ends: Int64[np.ndarray, " n"],
+        sums: UInt32[np.ndarray, " n"] | None = None,
+        where: str = "a column of texts",
+    ) -> None:
+        self._data, self._ends, self._sums, self._where = data, ends, sums, where
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -50,7 +58,16 @@ class Texts(Sequence[str]):
     def __getitem__(self, index: int) -> str:  # type: ignore[override]  # slices are not offered
         row = check_row(index, len(self))
         start = int(self._ends[row - 1]) if row else 0
-        return self._data[start : int(self._ends[row])].tobytes().decode("utf-8", "surrogatepass")
+        stored = self._data[start : int(self._ends[row])].tobytes()
+        try:
+            if self._sums is None or zlib.crc32(stored) == int(self._sums[row]):
+                return stored.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            pass
+        raise FolderError(
+            f"{self._where}, row {row}: its bytes have changed since it was written, found {stored[:40]!r}; expected "
+            "the text of the entity: build it again"
+        )
 
     def blocks(self, size: int = 65536) -> Iterable[list[str]]:
         """Yield the texts in lists of at most `size`, which is faster than one by one."""
@@ -59,9 +76,16 @@ class Texts(Sequence[str]):
             start = int(self._ends[begin - 1]) if begin else 0
             block = self._data[start : ends[-1]].tobytes()
             starts = [start, *ends[:-1]]
-            yield [
-                block[a - start : b - start].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)
-            ]
+            try:
+                yield [
+                    block[a - start : b - start].decode("utf-8", "surrogatepass")
+                    for a, b in zip(starts, ends, strict=True)
+                ]
+            except UnicodeDecodeError as error:
+                raise FolderError(
+                    f"{self._where}, rows {begin} to {begin + len(ends) - 1}: its bytes have changed since it was "
+                    f"written ({error}): build it again"
+                ) from error
 
 
 class _Meta(dict[str, Any]):
@@ -185,7 +209,8 @@ class Folder:
 
     def texts(self, name: str) -> Texts:
         """The memory-mapped column of texts."""
-        return Texts(self.array(f"{name}.utf8"), self.array(f"{name}.ends"))
+        sums = self.array(f"{name}.sums") if f"{name}.sums" in self else None
+        return Texts(self.array(f"{name}.utf8"), self.array(f"{name}.ends"), sums, str(self.path / f"{name}.utf8.bin"))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

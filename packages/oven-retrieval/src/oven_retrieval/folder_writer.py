@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -68,8 +69,8 @@ class Column:
 class TextColumn:
     """Texts that are being written, as one run of UTF-8 bytes and where each ends."""
 
-    def __init__(self, bytes_column: Column, ends_column: Column) -> None:
-        self._bytes, self._ends = bytes_column, ends_column
+    def __init__(self, bytes_column: Column, ends_column: Column, sums_column: Column | None = None) -> None:
+        self._bytes, self._ends, self._sums = bytes_column, ends_column, sums_column
         self._pending: list[bytes] = []
         self._pending_size = 0
         self._end = 0
@@ -88,6 +89,8 @@ class TextColumn:
             ends = self._end + np.cumsum([len(text) for text in self._pending], dtype=np.int64)
             self._bytes.extend(np.frombuffer(b"".join(self._pending), dtype=np.uint8))
             self._ends.extend(ends)
+            if self._sums is not None:
+                self._sums.extend(np.fromiter(map(zlib.crc32, self._pending), np.uint32, len(self._pending)))
             self._end = int(ends[-1])
             self._pending, self._pending_size = [], 0
 
@@ -132,9 +135,10 @@ class FolderWriter:
         self._columns[name] = Column(self._partial / f"{name}.bin", dtype, width)
         return self._columns[name]
 
-    def texts(self, name: str) -> TextColumn:
-        """Start a column of texts."""
-        text = TextColumn(self.column(f"{name}.utf8", np.uint8), self.column(f"{name}.ends", np.int64))
+    def texts(self, name: str, *, summed: bool = False) -> TextColumn:
+        """Start a column of texts, with a checksum of each where it is to be compared whenever it is read."""
+        sums = self.column(f"{name}.sums", np.uint32) if summed else None
+        text = TextColumn(self.column(f"{name}.utf8", np.uint8), self.column(f"{name}.ends", np.int64), sums)
         self._texts.append(text)
         return text
 
