@@ -18,7 +18,7 @@ from gate_runner.commands.choose import choose
 from gate_runner.commands.data import check_data, new
 from gate_runner.commands.finetune import finetune
 from gate_runner.commands.listing import env
-from gate_runner.commands.results import compare, export, forecast, power, report, trade
+from gate_runner.commands.results import compare, export, forecast, power, report, trade, upload
 from gate_runner.commands.run import plan, run
 
 
@@ -88,6 +88,7 @@ app.command("finetune")(finetune)
 app.command("trade", cls=Panels)(trade)
 app.command("report")(report)
 app.command("export")(export)
+app.command("upload")(upload)
 app.command("power")(power)
 app.command("forecast")(forecast)
 app.command("env")(env)

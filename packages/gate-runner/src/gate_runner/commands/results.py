@@ -215,6 +215,33 @@ def export(
         echo(sentence, err=True)
 
 
+def upload(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A run folder, or one kept encoder or head.", show_default=False)
+    ],
+    to: Annotated[str, typer.Option("--to", metavar="OWNER/NAME", help="Repository on Hugging Face's hub.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Send it; without this, only list what would be sent.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="Make a new repository public; private otherwise.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Send results and checkpoints to a model hub."""
+    from gate_runner.exporting.hub import prepared, send
+
+    planned = prepared(folder, to)
+    address = send(planned, private=not public) if yes else ""
+    if json:
+        listed = [{"path": file.path, "bytes": file.size} for file in planned.files]
+        echo_json({"repository": to, "files": listed, "sent": yes, "address": address})
+        return
+    for file in planned.files:
+        echo(f"{file.size:>14,}  {file.path}")
+    total = f"{len(planned.files)} files, {planned.size:,} bytes"
+    if yes:
+        echo(f"{total}: {address}")
+    else:
+        echo(f"{total} for {'public' if public else 'private'} {to}; nothing was sent. Send them: --yes")
+
+
 def power(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN [RUN]", help="One run folder, or two on the same data.")],
     difference: Annotated[float, typer.Option(help="To be seen, in points: hundredths of the metric's unit.")] = 1.0,
