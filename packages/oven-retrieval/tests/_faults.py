@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from oven_retrieval import durable
+from wary_files import durable
 
 CALLS = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir")
 KILLED = 9

@@ -141,7 +141,7 @@ def test_one_writer_at_a_time(tmp_path):
     kb = build_kb([Entity("1", "a")], tmp_path / "kb")
     code = (
         "import sys, time\n"
-        "from oven_retrieval.durable import one_writer\n"
+        "from wary_files.durable import one_writer\n"
         "with one_writer(sys.argv[1]):\n    print('held', flush=True)\n    time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(kb.path)], stdout=subprocess.PIPE) as holder:

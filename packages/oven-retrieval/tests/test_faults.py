@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from oven_retrieval import Entity, FolderError, KnowledgeBase, add_entities, build_kb, remove_entities
-from oven_retrieval.durable import is_held, one_writer
 from oven_retrieval.folder import Folder
 from oven_retrieval.refusal import Calibration
 from oven_retrieval.vectors import build_vectors
@@ -30,6 +29,7 @@ from oven_retrieval.workspace import (
     remove_from_workspace,
     update_workspace,
 )
+from wary_files.durable import is_held, one_writer
 
 from ._faults import Machine, lose_unsynced, run_killed
 

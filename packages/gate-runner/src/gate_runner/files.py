@@ -52,7 +52,7 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
 
     Of several writers each writes all of it, one after another. A link, which the user has named, is followed.
     """
-    from oven_retrieval.durable import replace_folder
+    from wary_files.durable import replace_folder
 
     folder = folder.resolve() if folder.is_symlink() else folder
     beside = folder.parent / f".{folder.name}.{os.getpid()}.new"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from oven_retrieval.durable import one_writer, restore
 from oven_retrieval.entity import Entity
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.kb import KIND, KnowledgeBase
 from oven_retrieval.tokens import hash64
+from wary_files.durable import one_writer, restore
 
 if TYPE_CHECKING:
     from oven_retrieval.progress import Progress

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import one_writer, replace_folder, restore, write_file
 from oven_retrieval.folder import FORMAT, MANIFEST, Array
+from wary_files.durable import one_writer, replace_folder, restore, write_file
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import replace_file
 from oven_retrieval.evaluation.intervals import wilson
 from oven_retrieval.evidence import name_features
 from oven_retrieval.names import STEPS, NameLinker
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
+from wary_files.durable import replace_file
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from oven_retrieval.building import add_entities, build_kb_from_file, remove_entities
-from oven_retrieval.durable import is_held, one_writer, restore, write_file
 from oven_retrieval.evidence import name_features
 from oven_retrieval.folder import MANIFEST, FolderError
 from oven_retrieval.kb import KnowledgeBase
@@ -26,6 +25,7 @@ from oven_retrieval.readers import read_entities
 from oven_retrieval.refusal import Calibration
 from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import TOKENIZERS
+from wary_files.durable import is_held, one_writer, restore, write_file
 
 BLOCK = 8192
 PROJECT = "project"

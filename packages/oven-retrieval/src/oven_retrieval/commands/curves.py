@@ -107,7 +107,7 @@ def history(
 
 
 def _write(path: Path, figure: str) -> None:
-    from oven_retrieval.durable import replace_file
+    from wary_files.durable import replace_file
 
     replace_file(path, figure)
     echo(f"{path}: written", err=True)

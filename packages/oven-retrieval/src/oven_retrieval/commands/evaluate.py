@@ -141,8 +141,8 @@ def _write_figure(
     """Accuracy by popularity of the entity: the paper's figure 6, all splits together."""
     import numpy as np
 
-    from oven_retrieval.durable import replace_file
     from oven_retrieval.evaluation import accuracy_by_popularity, bar_figure
+    from wary_files.durable import replace_file
 
     bins = {}
     for model, by_split in marked.items():

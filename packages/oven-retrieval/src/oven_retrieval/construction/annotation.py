@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
-from oven_retrieval.durable import replace_file
 from oven_retrieval.entity import EntityFileError
 from oven_retrieval.evaluation.files import Reference
 from oven_retrieval.kb import KnowledgeBase
@@ -19,6 +18,7 @@ from oven_retrieval.models.questions import ImageFolder
 from oven_retrieval.pictures import read_rgb
 from oven_retrieval.text_files import json_objects, text_field
 from oven_retrieval.tokens import words
+from wary_files.durable import replace_file
 
 _SIDE = 640
 LEAST_AGREEING = 2

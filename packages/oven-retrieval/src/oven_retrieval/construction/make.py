@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, TextIO
 from oven_retrieval.construction.linking import Candidates, LabelLink, link_labels
 from oven_retrieval.construction.screening import LabelledImage, screen
 from oven_retrieval.construction.splits import SPLITS, Example, SplitRules, split_examples
-from oven_retrieval.durable import locks
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Say
 from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
+from wary_files.durable import locks
 
 PARTS = ("entity", "query")
 """OVEN's two: questions made up for recognition labels, and questions that the data brought."""

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from oven_retrieval.__about__ import __version__
-from oven_retrieval.durable import replace_file
 from oven_retrieval.evaluation.curves import accuracy_by_popularity
 from oven_retrieval.evaluation.errors import KINDS, PAPER_KINDS, error_kinds, kind_shares
 from oven_retrieval.evaluation.scores import Outcomes
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.models.questions import ImageFolder
 from oven_retrieval.pictures import read_rgb
+from wary_files.durable import replace_file
 
 _SIDE = 256
 

@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from oven_retrieval.durable import locks, own_file, replace_file
 from oven_retrieval.generation.names import NameGenerator
 from oven_retrieval.models.questions import Question
 from oven_retrieval.names import NameLinker
@@ -19,6 +18,7 @@ from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.text_files import json_objects, read_json
+from wary_files.durable import locks, own_file, replace_file
 
 
 def load_generator(

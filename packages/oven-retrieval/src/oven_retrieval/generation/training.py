@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oven_retrieval.durable import locks, own_file
 from oven_retrieval.evaluation.scores import harmonic_mean
 from oven_retrieval.generation.answers import make_prompts
 from oven_retrieval.generation.names import NameGenerator
@@ -20,6 +19,7 @@ from oven_retrieval.models.history import Look
 from oven_retrieval.models.questions import Question, answer_rows
 from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Say
+from wary_files.durable import locks, own_file
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from oven_retrieval.durable import own_file
 from oven_retrieval.encoding import as_array
 from oven_retrieval.folder import FolderError
 from oven_retrieval.models.trained import ReadPictures
@@ -20,6 +19,7 @@ from oven_retrieval.pictures import Size, height_width
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors import VectorStore, build_vectors
+from wary_files.durable import own_file
 
 
 class Work:

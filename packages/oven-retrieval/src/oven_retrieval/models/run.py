@@ -15,7 +15,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from oven_retrieval.durable import locks, own_file
 from oven_retrieval.encoding import entity_text
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.models.clip2clip import EQUAL_WEIGHTS, Clip2Clip, Weights, grid_search
@@ -40,6 +39,7 @@ from oven_retrieval.models.trained import (
 from oven_retrieval.pictures import Size, height_width
 from oven_retrieval.progress import Progress, Say
 from oven_retrieval.vectors import VectorStore, build_index
+from wary_files.durable import locks, own_file
 
 _GRID_QUESTIONS = 1000
 _TUNING_QUESTIONS = 1000

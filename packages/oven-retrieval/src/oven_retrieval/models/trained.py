@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from oven_retrieval.durable import locks, own_file
 from oven_retrieval.encoding import as_array
 from oven_retrieval.folder import FolderError
 from oven_retrieval.kb import KnowledgeBase
@@ -26,6 +25,7 @@ from oven_retrieval.ranking import Ranking
 from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors import VectorIndex, VectorStore, open_index
 from oven_retrieval.vectors.store import Float32
+from wary_files.durable import locks, own_file
 
 KIND = "oven-model"
 KINDS = ("clip2clip", "fusion")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import FolderError
 from oven_retrieval.tokens import hash64
+from wary_files.durable import FolderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import FolderError
 from oven_retrieval.names.impacts import DAMAGED, Impacts, unpack
 from oven_retrieval.ranking import Ranking, check_k
 from oven_retrieval.tokens import hash64, hash_tokens
+from wary_files.durable import FolderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,6 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import locks, own_file
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.progress import Progress, Say
@@ -21,6 +20,7 @@ from oven_retrieval.ranking import Ranking, check_k
 from oven_retrieval.vectors.exact import Rows, exact_search, recall_at
 from oven_retrieval.vectors.plan import IndexPlan, plan_index
 from oven_retrieval.vectors.store import Float32, VectorStore, check_vectors
+from wary_files.durable import locks, own_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

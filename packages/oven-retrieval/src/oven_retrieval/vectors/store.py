@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.durable import locks, own_file
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.progress import Progress
 from oven_retrieval.text_files import read_json
+from wary_files.durable import locks, own_file
 
 if TYPE_CHECKING:
     from jaxtyping import Int64, UInt64

@@ -131,12 +131,19 @@ class FolderError(ValueError):
 
     Example:
         >>> import tempfile
-        >>> from oven_retrieval import KnowledgeBase
-        >>> try:
-        ...     KnowledgeBase(tempfile.mkdtemp())
-        ... except FolderError as error:
-        ...     print(str(error).rpartition(": ")[2])
-        expected a folder with manifest.json; there is none
+        >>> from threading import Thread
+        >>> def write(folder):
+        ...     try:
+        ...         with one_writer(folder):
+        ...             pass
+        ...     except FolderError as error:
+        ...         print(str(error).rpartition(": ")[2])
+        >>> folder = tempfile.mkdtemp()
+        >>> with one_writer(folder):
+        ...     second = Thread(target=write, args=[folder])
+        ...     second.start()
+        ...     second.join()
+        another thread of this process is writing there; expected one at a time
     """
 
 
