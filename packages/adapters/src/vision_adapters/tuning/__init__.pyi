@@ -11,5 +11,6 @@ from .folds import make_folds as make_folds
 from .methods import METHODS as METHODS
 from .methods import linear_probe as linear_probe
 from .methods import tune as tune
+from .projection import fit_projection as fit_projection
 from .unlabelled import Transduced as Transduced
 from .unlabelled import transduce as transduce
