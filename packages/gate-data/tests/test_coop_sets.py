@@ -54,7 +54,12 @@ def test_a_set_is_read_whole(name: str, root: Path) -> None:
     trained = 0 if name in DOMAINS else 20
     assert len(splits.train) == trained
     assert len(splits.validation) == (0 if name in (*DOMAINS, "coop-imagenet") else 10)
-    assert "published are" in splits.note
+    assert splits.note == "synthetic stand-in, made-up images"
+    (root / COOP[name].folders[0] / "MADE-UP.txt").rename(root / "mark")
+    try:
+        assert "classes; published" in gate_data.load(name, root, size=16).note
+    finally:
+        (root / "mark").rename(root / COOP[name].folders[0] / "MADE-UP.txt")
 
 
 def test_names_with_the_collection_are_known(root: Path) -> None:
@@ -178,7 +183,7 @@ def test_class_names_of_imagenet_are_checked(text: str, message: str, tmp_path: 
 
 
 def test_a_published_list_of_imagenet_divides_its_training_images(root: Path, tmp_path: Path) -> None:
-    shutil.copytree(root / "imagenet", tmp_path / "imagenet")
+    shutil.copytree(root / "imagenet", tmp_path / "imagenet", ignore=shutil.ignore_patterns("MADE-UP.txt"))
     lists: dict[str, list[Any]] = {"train": [], "val": [], "test": []}
     for label, folder in enumerate(sorted((tmp_path / "imagenet/images/train").iterdir())):
         name = "missile" if label in (1, 3) else _NAMES[label]  # two of the real classes share a name, too
@@ -190,7 +195,8 @@ def test_a_published_list_of_imagenet_divides_its_training_images(root: Path, tm
     assert data.trained_classes.count("missile") == 2
     assert len(data.validation) == 5
     assert "split_ImageNet.json" not in data.note
-    assert "split_ImageNet.json" in _few("coop-imagenet", root, shots=1, seed=1).note
+    (tmp_path / "imagenet" / "split_ImageNet.json").unlink()
+    assert "split_ImageNet.json" in _few("coop-imagenet", tmp_path, shots=1, seed=1).note
 
 
 def test_shots_are_those_that_are_drawn(root: Path) -> None:
@@ -288,3 +294,17 @@ def test_made_up_sets_overwrite_nothing(root: Path, tmp_path: Path) -> None:
         write_made_up(tmp_path, classes=13)
     with pytest.raises(UsageError, match="unknown data set"):
         write_made_up(tmp_path, sets=["coop-x"])
+
+
+def test_a_digest_is_that_of_every_seed_and_of_what_could_be_drawn(root: Path, tmp_path: Path) -> None:
+    first, second = (_few("coop-dtd", root, shots=1, seed=seed) for seed in (1, 2))
+    assert first.digest() == second.digest()
+    assert first.drawn_digest() != second.drawn_digest()
+
+    def change(content: dict[str, Any]) -> None:
+        content["train"][:2] = content["train"][1::-1]
+
+    _changed(root, tmp_path, change)
+    assert _few("coop-dtd", tmp_path, shots=1, seed=1).digest() != first.digest()
+    again = load_few_shot("coop-dtd", shutil.copytree(root, tmp_path / "moved"), shots=1, request=DataRequest(size=16))
+    assert again.digest() == first.digest()

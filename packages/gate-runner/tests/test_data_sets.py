@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gate_data.cards import ICINW
-from gate_data.coop import COOP
 from gate_data.originals.icinw.elevater import class_names
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
 from gate_runner.benchmarks import BENCHMARKS
@@ -13,7 +12,7 @@ from knowledge_prompts import load_class_prompts
 
 
 def test_every_data_set_is_a_benchmark_and_read_by_the_same_reader() -> None:
-    readers = {name: reader for name, reader in {**ORIGINALS, **PACKAGED}.items() if name not in COOP}
+    readers = {**ORIGINALS, **PACKAGED}
     assert set(readers) <= set(BENCHMARKS)
     for name, reader in readers.items():
         assert reader in BENCHMARKS[name].sources.values()

@@ -71,7 +71,7 @@ def test_nothing_behind_a_link_is_touched(place: str, aim: str, finished: Path, 
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(mine)
     before = mine.read_bytes() if mine.is_file() else contents(mine)
-    done = call_here(*RUN, *HEADS, "--recompute", cwd=tmp_path)
+    done = call_here(*RUN, *HEADS, "--setting", "recompute=true", cwd=tmp_path)
     assert link.is_symlink()
     assert mine.exists() == (aim == "there")
     assert (mine.read_bytes() if mine.is_file() else contents(mine)) == before

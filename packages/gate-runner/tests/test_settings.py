@@ -31,6 +31,7 @@ OTHER = Settings(
     save_encoders=True, save_heads=True,
     keep_zero_shot=("zero-shot",), wise_ft=0.5, num_processes=2, checkpoint_blocks=True,
     shots=("0", "5"), readout=("auto", "block:2/cls"),
+    protocol="cross", methods=("zero_shot", "prolip"), views=10, choose_on="validation",
     init=("random",), projection=("1p",), knowledge=("gpt3",), controls=False, keep_predictions=True,
     short_classes="skip", unlabelled=True,
     probe="elevater", knowledge_folder=Path("words"),

@@ -40,6 +40,7 @@ class DataRequest:
         size: side, or height and width, in pixels at which images are read from files; those in memory keep their own.
         skip_unreadable: look at every picture of lists of files, and leave out those that cannot be read.
         sheet: what was published of the data set, which the data's note tells apart from what is there; or None.
+        seed: of a draw that the data set's protocol has, such as CoOp's few images of each class.
     """
 
     root: Path | None = None
@@ -47,6 +48,7 @@ class DataRequest:
     size: Size = 224
     skip_unreadable: bool = False
     sheet: Sheet | None = None
+    seed: int = 0
 
     def cap(self, count: int) -> int:
         """How many of ``count`` samples to make."""

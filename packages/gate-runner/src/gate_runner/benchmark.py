@@ -111,6 +111,13 @@ class Benchmark:
             return
         originals = self.originals
         originals.check(originals.find(root))
+        point = self.training.get("coop") or {"protocol": "few-shot"}
+        if point["protocol"] in ("cross", "domain"):
+            from gate_data.coop.originals import ORIGINALS
+            from gate_data.coop.protocols import SOURCE
+
+            trained = ORIGINALS[SOURCE]
+            trained.check(trained.find(root))
 
     def root_of(self, source: str, data_root: Path | None) -> Path | None:
         """The folder in which a source's files are looked for, or None where it reads none."""
@@ -127,6 +134,13 @@ class Benchmark:
 
     def load(self, source: str, request: DataRequest) -> Data[Any]:
         """Read or make the data."""
+        if (point := self.training.get("coop")) is not None:
+            from gate_data.coop import load_few_shot
+
+            if request.root is None:
+                raise DataError(f"benchmark {self.id!r} from local files needs --data-root")
+            how: dict[str, Any] = {"shots": point["shots"], "protocol": point["protocol"], "seed": request.seed}
+            return load_few_shot(self.id.partition("@")[0], request.root, **how, request=request)
         return self.load_undivided(source, request) if "variant" in self.training else self._load(source, request)
 
     def load_undivided(self, source: str, request: DataRequest) -> Data[Any]:

@@ -315,6 +315,37 @@ class SweepSettings:
         identity="mode",
         metavar="take|skip",
     )
+    protocol: Literal["few-shot", "base-to-new", "cross", "domain"] = _sweep(
+        "few-shot",
+        "Of coop: few-shot, base-to-new, cross or domain.\n"
+        "``base-to-new`` trains on the first half of the classes and scores both halves, ``cross`` trains on ImageNet "
+        "and scores the other sets, ``domain`` trains on ImageNet and scores its four shifted test sets.",
+        common=True,
+        metavar="PROTOCOL",
+    )
+    methods: tuple[str, ...] = _sweep(
+        (),
+        "Of coop: heads by name, e.g. zero_shot,tip_adapter,anchored.\n"
+        "Names of ``vision_adapters.tuning.METHODS``, and prolip, which fits the encoder's projection again.",
+        read=words_in,
+        accepts=_WORDS,
+        metavar="LIST",
+    )
+    views: int = _sweep(
+        1,
+        "Of coop: views of each training image, whose features are averaged.\n"
+        "1 is the image as the encoder takes it; of more, each view is a random crop of half its area or more, at "
+        "times mirrored, as in Tip-Adapter, which has 10.",
+        least=1,
+        identity="mode",
+    )
+    choose_on: Literal["shots", "validation"] = _sweep(
+        "shots",
+        "Of coop: choose by folds of the shots, or on the drawn validation images.\n"
+        "These are ``min(shots, 4)`` further labels of each class; results say which labels chose.",
+        identity="mode",
+        metavar="shots|validation",
+    )
     controls: bool = _sweep(True, "Of a sweep: compare knowledge with random words and with that of other classes.")
     probe: str = _sweep(
         "anchored",
@@ -362,9 +393,7 @@ class MachineSettings:
         least=1,
         common=True,
     )
-    recompute: bool = _machine(
-        False, "Compute damaged or edited results again.\nOtherwise they stop the run.", common=True
-    )
+    recompute: bool = _machine(False, "Compute damaged or edited results again.\nOtherwise they stop the run.")
     feature_cache: int = _machine(
         20_000_000_000,
         "Features in the user's cache folder, at most, e.g. 20GB; old ones make room.\n"

@@ -49,9 +49,9 @@ class CoopSheet:
         remarks = []
         if sizes != self.sizes:
             ours, published = (" / ".join(f"{size:,}" for size in counts) for counts in (sizes, self.sizes))
-            remarks.append(f"{ours} images to train on, validate on and test, published are {published}")
+            remarks.append(f"{ours} images to train on, validate on and test; published {published}")
         if classes != self.classes:
-            remarks.append(f"{classes:,} classes, published are {self.classes:,}")
+            remarks.append(f"{classes:,} classes; published {self.classes:,}")
         return "; ".join(remarks)
 
 

@@ -19,6 +19,8 @@ _SPLITS = {"train": "train", "val": "validation", "test": "test"}
 _WNID = re.compile(r"n\d{8}")
 _SHOWN = 3
 """Missing images that an error names."""
+MARK, SYNTHETIC = "MADE-UP.txt", "synthetic stand-in, made-up images"
+"""A file beside images that `write_made_up` made, and what a result of them says."""
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,8 @@ def read_zhou(sheet: CoopSheet, folder: Path) -> DividedImages:
 
 def with_sizes(sheet: CoopSheet, parts: DividedImages) -> DividedImages:
     """Return the same with a note of what differs from the published sizes."""
-    sizes = len(parts.train), len(parts.validation or ()), len(parts.test)
-    notes = [parts.note, sheet.differs(sizes, len(parts.classes))]
+    counts = len(parts.train), len(parts.validation or ()), len(parts.test)
+    notes = [parts.note, sheet.differs(counts, len(parts.classes))]
     return replace(parts, note="; ".join(filter(None, notes)))
 
 
@@ -209,7 +211,7 @@ def read_imagenet(sheet: CoopSheet, folder: Path) -> DividedImages:
         return replace(parts, ids=_ids(parts, split), note=sheet.differs(counts, len(parts.classes)))
     ids = tuple(classes_in(images / "train"))
     _named(ids, names, folder)
-    note = "shots are drawn from sorted file names: split_ImageNet.json, the list of published draws, is not there"
+    note = "shots are drawn from sorted file names, not from the published split_ImageNet.json"
     train, test = (_of_folders(images / side, ids) for side in ("train", "val"))
     return with_sizes(sheet, DividedImages(train, test, (), tuple(names[name] for name in ids), note, ids=ids))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gate_data.coop.cards import COOP, DOMAINS, CoopSheet
+from gate_data.coop.lists import MARK
 from gate_data.errors import UsageError, unknown
 
 COLOURS = {
@@ -62,7 +63,7 @@ def write_made_up(
     counts = {"train": images, "val": max(1, images // 2), "test": images}
     for name, folder in folders.items():
         _write(COOP[name], folder, list(COLOURS)[:classes], counts, side)
-        (folder / "MADE-UP.txt").write_text(f"{_NOTE}\n", encoding="utf-8")
+        (folder / MARK).write_text(f"{_NOTE}\n", encoding="utf-8")
     return place
 
 

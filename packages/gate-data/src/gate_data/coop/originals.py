@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from gate_data.coop.cards import COOP, DOMAINS, CoopSheet
-from gate_data.coop.lists import DividedImages, read_aircraft, read_imagenet, read_shifted, read_zhou
+from gate_data.coop.lists import MARK, SYNTHETIC, DividedImages, read_aircraft, read_imagenet, read_shifted, read_zhou
 from gate_data.original_files import Originals, from_lists
 from gate_data.readers.folders import place
 
@@ -25,6 +26,17 @@ def _inside(sheet: CoopSheet) -> tuple[str | tuple[str, ...], ...]:
 
 
 def _reader(sheet: CoopSheet) -> Callable[[Any], DividedImages]:
+    """Return a reader of a set's folder; of made-up images, the note says that alone."""
+    reader = _plain_reader(sheet)
+
+    def read(folder: Path) -> DividedImages:
+        parts = reader(folder)
+        return replace(parts, note=SYNTHETIC) if (folder / MARK).is_file() else parts
+
+    return read
+
+
+def _plain_reader(sheet: CoopSheet) -> Callable[[Any], DividedImages]:
     if sheet.id in DOMAINS:
         return lambda folder: read_shifted(sheet, folder, folder.parent / "imagenet")
     readers = {"coop-imagenet": read_imagenet, "coop-fgvc-aircraft": read_aircraft}

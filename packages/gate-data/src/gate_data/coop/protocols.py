@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -35,6 +36,7 @@ class FewShotData(Data[Any]):
         trained_classes: the names of the classes that training and validation targets count.
         columns: for each of ``classes``, its place among the trained ones, or -1 if it is not trained.
         drawn: the rows that were drawn, and the classes with fewer images than shots.
+        lists: SHA-256 over all that could be drawn: paths and labels, in their order.
 
     ``classes`` are those that the test targets count, and among which a test image is classified.
     """
@@ -42,6 +44,23 @@ class FewShotData(Data[Any]):
     trained_classes: tuple[str, ...] = ()
     columns: tuple[int, ...] = ()
     drawn: DrawnShots = _NOTHING
+    lists: str = ""
+
+    def digest(self) -> str:
+        """Return SHA-256 over the test images and the lists that shots are drawn from: the same for every seed.
+
+        What the drawn images hold is in `drawn_digest`.
+        """
+        digest = hashlib.sha256(f"{self.lists} {self.trained_classes} {self.columns}".encode())
+        self.test.note_in(digest)
+        return digest.hexdigest()
+
+    def drawn_digest(self) -> str:
+        """Return SHA-256 over the drawn training and validation images and their classes."""
+        digest = hashlib.sha256()
+        self.train.note_in(digest)
+        self.validation.note_in(digest)
+        return digest.hexdigest()
 
     @property
     def base(self) -> int:
@@ -119,7 +138,8 @@ def load_few_shot(
         more = " …" if len(drawn.short) > 3 else ""
         notes.append(f"{len(drawn.short)} classes have fewer than {shots} training images, all taken: {known}{more}")
     note = "; ".join(filter(None, notes))
-    return FewShotData(splits[0], splits[1], splits[2], tested.classes, note, names, columns, drawn)
+    lists = _listed(trained, str(root)) if shots else ""
+    return FewShotData(splits[0], splits[1], splits[2], tested.classes, note, names, columns, drawn, lists)
 
 
 def check_protocol(name: str, protocol: str) -> None:
@@ -140,6 +160,18 @@ def _read(name: str, root: Path) -> DividedImages:
     content: Any = originals.content
     parts: DividedImages = content(originals.find(root))
     return parts
+
+
+def _listed(parts: DividedImages, root: str) -> str:
+    """Return SHA-256 over the paths below the data root and the labels of training and validation lists."""
+    digest = hashlib.sha256()
+    for samples in (parts.train, parts.validation or ()):
+        for sample in samples:
+            digest.update(
+                f"{str(sample.source).removeprefix(root)}\t{sample.target}\n".encode("utf-8", "surrogateescape")
+            )
+        digest.update(b"\n")
+    return digest.hexdigest()
 
 
 def _columns(tested: DividedImages, trained: DividedImages, protocol: Protocol) -> tuple[int, ...]:

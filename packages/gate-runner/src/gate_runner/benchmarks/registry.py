@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gate_data.cards import ICINW, SHEETS, IcinwSheet, Sheet
+from gate_data.coop.cards import COOP, DOMAINS, ELEVEN, CoopSheet
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
 from gate_data.tables import read_table
 from gate_runner.benchmark import Benchmark
@@ -96,6 +97,20 @@ def _of_icinw(sheet: IcinwSheet) -> Benchmark:
     )
 
 
+def _of_coop(sheet: CoopSheet) -> Benchmark:
+    """One of CoOp's data sets, which its protocol runs with a few images of each class."""
+    return Benchmark(
+        id=sheet.id,
+        title=f"CoOp: {sheet.title}",
+        task="coop",
+        metrics=("acc@1",),
+        sources={"local": ORIGINALS[sheet.id]},
+        training={"templates": (sheet.template,)},
+        licence=sheet.licence,
+        citation=sheet.citation,
+    )
+
+
 def _made(name: str, title: str, metric: str = "accuracy") -> Benchmark:
     """One of the micro world's data sets for the grid."""
     task = "multi-label" if metric == "map_11point" else "image-classification"
@@ -125,6 +140,7 @@ _ALL = (
         for name, title in _MICRO_DETECTION.items()
     ),
     *map(_of_icinw, ICINW.values()),
+    *map(_of_coop, COOP.values()),
     _made("makers", "marks of sixteen makers, under names that say nothing"),
     _made("things", "forty things by colour and shape"),
     _made("textures", "what things are made of"),
@@ -240,15 +256,18 @@ PACKS: dict[str, tuple[str, ...]] = {
     "micro/odinw": tuple(f"odinw-{name}" for name in _MICRO_DETECTION),
     "real": ("digits", "mnist5000", "faces"),
     "icinw": tuple(ICINW),
+    "coop": ELEVEN,
+    "coop-domain": ("coop-imagenet", *DOMAINS),
     "micro/icinw": (*(row.id for row in _ALL if row.id.startswith("icinw-")), "digits"),
 }
 """Named lists of benchmarks; ``small``, ``base`` and ``big`` are GATE's tiers of 8, 15 and 21 (the paper's figure 4),
 ``full`` its pool of 31. ``compositional`` is every published suite with what a blind model gets beside each score.
-``icinw`` and ``micro/icinw`` are swept over shots and starts, see `SWEPT`."""
+``icinw`` and ``micro/icinw`` are swept over shots and starts, see `SWEPT`. ``coop`` has the eleven sets of CoOp's
+few-shot table; with ``--protocol domain`` it stands for ``coop-domain``."""
 SWEPT = {"shots": "0,5,20,50,full", "init": "random,language"}
 """ELEVATER's axes, over which the packs of its data sets are swept where no others are asked for."""
 SWEPT_PACKS = ("icinw", "micro/icinw")
-PARTIAL = ("compositional", "odinw", "odinw13")
+PARTIAL = ("compositional", "odinw", "odinw13", "coop", "coop-domain")
 """Packs of which a data root may hold a part: what is not there is named and left out, not an error."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from gate_runner.commands.options import AsJson
@@ -107,6 +109,23 @@ def settings(json: AsJson = False) -> None:
         for name, declared in DECLARED.items()
     ]
     _show(json, rows)
+
+
+@app.command()
+def published(
+    backbone: Annotated[str, typer.Option(help="Encoder of the rows, RN50 or ViT-B/16; both by default.")] = "",
+    json: AsJson = False,
+) -> None:
+    """Published few-shot accuracies, their sources, and what they were chosen with."""
+    from gate_runner.tasks.coop.published import SEEN, base_to_new_table, few_shot_table
+    from gate_runner.tasks.coop.published import published as rows
+
+    if json:
+        echo_json(rows())
+        return
+    echo(SEEN)
+    for table in (few_shot_table(backbone=backbone), base_to_new_table(backbone=backbone)):
+        echo(table.as_markdown(), nl=False)
 
 
 def _show(json: bool, rows: list[dict[str, str]]) -> None:

@@ -120,6 +120,13 @@ def _carried_out(request: RunRequest, tracker: Sequence[str], *, json: bool) -> 
             from gate_runner.tasks.elevater.tables import averages, records_of
 
             echo(averages(records_of(results)).as_markdown(), nl=False)
+        if any(result.task == "coop" for result in results):
+            from gate_runner.tasks.coop.published import SEEN
+            from gate_runner.tasks.coop.tables import tables, units_of
+
+            echo(f"\n{SEEN}")
+            for table in tables(units_of(request.spec, results), [request.spec]):
+                echo(table.as_markdown(), nl=False)
         for line in next_steps(request.output, results):
             console.print(escape(line))
     return {"output": str(request.output), "results": [json_value(result.to_json()) for result in results]}

@@ -213,12 +213,20 @@ def forget() -> None:
 
 def _loaded(part: Part, encoder: Encoder) -> tuple[Data[Any], dict[str, Any]]:
     """A unit's data, and what other units on them left."""
-    if "variant" not in part.benchmark.training:
+    if {"variant", "coop"}.isdisjoint(part.benchmark.training):
         _LOADED.clear()
         return part.load(encoder.image_size), {}
     settings = part.settings
     words = str([part.benchmark.training.get(name) for name in WORDS])
-    how = (settings.probe, settings.knowledge_folder, settings.recipe, str(settings.recipe_fields), settings.save_heads)
+    how: tuple[Any, ...] = (
+        settings.views,
+        settings.transform,
+        settings.probe,
+        settings.knowledge_folder,
+        settings.recipe,
+        str(settings.recipe_fields),
+        settings.save_heads,
+    )
     key = (part.same_data, part.request(encoder.image_size), settings.batch_size, words, how)
     if not (_LOADED and _LOADED[0].key == key and _LOADED[0].encoder is encoder):
         _LOADED.clear()

@@ -114,7 +114,9 @@ class RunFolder:
     def _check_samples(self, result: Result) -> None:
         path = self.samples_file(result.name, result.seed)
         if samples_digest(read_samples(path)) != result.samples_sha256:
-            raise DataError(f"{path} does not belong to its result: its digest differs; --recompute computes it again")
+            raise DataError(
+                f"{path} does not belong to its result: its digest differs; --setting recompute=true computes it again"
+            )
 
     def save(
         self,
@@ -372,7 +374,7 @@ def read_tested(path: Path, expected: str) -> dict[str, np.ndarray]:
     arrays = _arrays(path)
     rows = {name: arrays[name] for name in _TESTED if name in arrays}
     if _rows_digest(rows) != expected:
-        raise DataError(f"{path} was changed after its result was written; run again with --recompute")
+        raise DataError(f"{path} was changed after its result was written; run again with --setting recompute=true")
     return rows
 
 
@@ -392,5 +394,6 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _not_outcomes(path: Path, error: Exception) -> DataError:
     return DataError(
-        f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with --recompute"
+        f"{path} does not hold per-sample outcomes: {type(error).__name__}: {error}; run again with "
+        "--setting recompute=true"
     )

@@ -79,8 +79,8 @@ class Part:
 
     def listing(self, size: Size) -> bytes | None:
         """What stands for the digest of the data while no file changes; None where they are not lists of files."""
-        undivided = "variant" in self.benchmark.training
-        if undivided or self.source not in ("local", "file") or self.settings.folds is not None:
+        drawn = not {"variant", "coop"}.isdisjoint(self.benchmark.training)
+        if drawn or self.source not in ("local", "file") or self.settings.folds is not None:
             return None
         root = self.benchmark.root_of(self.source, self.settings.data_root)
         originals = self.benchmark.originals
@@ -89,13 +89,16 @@ class Part:
     def request(self, size: Size) -> DataRequest:
         """What the benchmark's source is asked for."""
         how = self.settings
-        return DataRequest(how.data_root, how.limit, size, how.skip_unreadable)
+        seed = self.seed if "coop" in self.benchmark.training else 0
+        return DataRequest(how.data_root, how.limit, size, how.skip_unreadable, seed=seed)
 
     @property
     def same_data(self) -> tuple[str, ...]:
         """What units have in common that load the same data from a run's folder of original files."""
-        undivided = "variant" in self.benchmark.training
-        return self.benchmark.id.partition("@")[0], self.source, self.benchmark.sources[self.source], str(undivided)
+        drawn = str("variant" in self.benchmark.training)
+        if (point := self.benchmark.training.get("coop")) is not None:
+            drawn = f"{point['shots']} of each class, {point['protocol']}, seed {self.seed}"
+        return self.benchmark.id.partition("@")[0], self.source, self.benchmark.sources[self.source], drawn
 
     @property
     def own_digest(self) -> str:

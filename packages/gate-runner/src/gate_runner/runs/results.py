@@ -93,7 +93,9 @@ class Result:
         try:
             raw = json.loads(path.read_text())
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{path} is not a result file: {error}; --recompute computes it again") from error
+            raise DataError(
+                f"{path} is not a result file: {error}; --setting recompute=true computes it again"
+            ) from error
         return cls.from_mapping(raw, str(path))
 
     @classmethod
@@ -109,10 +111,13 @@ class Result:
         try:
             digest = _digest({key: value for key, value in raw.items() if key != "digest"})
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{where} is not a result file: {error}; --recompute computes it again") from error
+            raise DataError(
+                f"{where} is not a result file: {error}; --setting recompute=true computes it again"
+            ) from error
         if digest != raw["digest"]:
             raise DataError(
-                f"{where} was changed after it was written: its digest does not fit; --recompute computes it again"
+                f"{where} was changed after it was written: its digest does not fit; --setting recompute=true "
+                "computes it again"
             )
         values = {name: raw[name] for name in names}
         validated(_Shape, values, where)

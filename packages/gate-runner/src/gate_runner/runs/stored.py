@@ -73,7 +73,7 @@ class StoredRun:
         path = RunFolder(self.path).samples_file(result.name, result.seed)
         outcomes = read_samples(path)
         if samples_digest(outcomes) != result.samples_sha256:
-            raise DataError(f"{path} was changed after its result was written; run again with --recompute")
+            raise DataError(f"{path} was changed after its result was written; run again with --setting recompute=true")
         return outcomes if isinstance(outcomes, Ragged) else outcomes.astype(np.float64)
 
     def predicted(self, result: Result) -> np.ndarray | None:
@@ -84,7 +84,7 @@ class StoredRun:
         path = RunFolder(self.path).samples_file(result.name, result.seed)
         predicted = read_predicted(path)
         if predicted is None or samples_digest(predicted) != expected:
-            raise DataError(f"{path} was changed after its result was written; run again with --recompute")
+            raise DataError(f"{path} was changed after its result was written; run again with --setting recompute=true")
         return predicted
 
     def tested(self, result: Result) -> dict[str, np.ndarray]:
@@ -154,7 +154,7 @@ def as_written(runs: Sequence[StoredRun]) -> Iterator[None]:
         folders = ", ".join(str(run.path) for run in runs)
         raise DataError(
             f"{folders}: what a result says of its training, data or time is not as gate-runner writes it "
-            f"({type(error).__name__}: {error}); --recompute computes it again"
+            f"({type(error).__name__}: {error}); --setting recompute=true computes it again"
         ) from error
 
 

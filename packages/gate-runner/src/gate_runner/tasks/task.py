@@ -80,6 +80,7 @@ class TaskType:
             ``""`` is the benchmark itself, and all there is where this is left out. A variant that does not run with
             every seed comes with its own, one pair for each.
         weighs: whether ``class_weight``, ``folds`` and attentive read-outs apply.
+        protocols: whether ``protocol``, ``methods``, ``views`` and ``choose_on`` apply.
         submits: whether its predictions can be kept without a sweep, see the setting ``keep_predictions``.
         sweeps: whether its variants take ``init``, ``projection``, ``knowledge`` and several ``--tune``.
         same_samples: task types that score the same samples under ``ID@TASK``.
@@ -124,6 +125,7 @@ class TaskType:
     weighs: bool = False
     sweeps: bool = False
     submits: bool = False
+    protocols: bool = False
     same_samples: Sequence[str] = ()
     variant: Named = ""
     readouts: str = ""
@@ -155,12 +157,20 @@ class TaskType:
 
     def variants(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
         """The benchmarks that a run with these settings computes of one benchmark, each with a seed."""
+        from gate_runner.settings import FIELDS, flag_of
+
         swept = replace(settings, keep_predictions=False) if self.submits else settings
         if swept.sweeps and not self.sweeps:
             raise UsageError(
                 f"{benchmark.id!r} cannot be swept over --init, --knowledge, projection or several --tune: its task "
                 f"type is {self.id!r}, not image-classification or multi-label"
             )
+        for name in ("protocol", "methods", "views", "choose_on"):
+            if not self.protocols and getattr(settings, name) != FIELDS[name].default:
+                raise UsageError(
+                    f"{flag_of(name)} does not apply to {benchmark.id!r}, whose task type is {self.id!r}: it is for "
+                    "the pack coop"
+                )
         for name in ("class_weight", "folds"):
             if getattr(settings, name) not in (None, "none") and not self.weighs:
                 raise UsageError(f"{name} does not apply to {benchmark.id!r}, whose task type is {self.id!r}")

@@ -155,7 +155,7 @@ def fit_frozen(
     training = {
         "validated": tuned.validation,
         "trained_parameters": 0 if zero_shot else tuned.trained_parameters(),
-        "chosen": {"method": tuned.method, **_jsonable(tuned.best_params)},
+        "chosen": {"method": tuned.method, **jsonable(tuned.best_params)},
         "draw": "" if zero_shot else draw.sha256,
         "short_classes": draw.short,
     }
@@ -183,7 +183,7 @@ def _transduced(data: TuningData, images: Tensor, shots: Tensor | None) -> Tuned
     return Tuned(done.method, chosen, None, done.head, (), data.metric)
 
 
-def _jsonable(chosen: Mapping[str, Any]) -> dict[str, Any]:
+def jsonable(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Infinite values as text, for JSON has none."""
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
