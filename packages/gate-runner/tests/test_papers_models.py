@@ -1,4 +1,4 @@
-"""The models that GATE compares, by one command."""
+"""The models that GATE compares, by one command, and ELEVATER's tables of data sets."""
 
 from __future__ import annotations
 
@@ -72,3 +72,14 @@ def test_names_that_no_model_has_are_refused(tmp_path: Path) -> None:
 def test_they_are_listed(tmp_path: Path) -> None:
     listed = json.loads(call_here("ls", "models", "--json", cwd=tmp_path).stdout)
     assert [row["model"] for row in listed] == list(GATE_MODELS)
+
+
+def test_elevaters_tables_of_data_sets_are_printed(tmp_path: Path) -> None:
+    printed = call_here("ls", "statistics", cwd=tmp_path).stdout.decode()
+    assert "638,429" in printed
+    assert "192,677" in printed
+    compared = call_here("ls", "statistics", "compared", cwd=tmp_path).stdout.decode()
+    assert "ELEVATER (ODinW)" in compared
+    assert json.loads(call_here("ls", "statistics", "odinw", "--json", cwd=tmp_path).stdout)[-1]["test"] == 20_070
+    wrong = call_here("ls", "statistics", "voc", cwd=tmp_path)
+    assert (wrong.returncode, b"expected compared, icinw, odinw" in wrong.stderr) == (2, True)

@@ -20,4 +20,5 @@ from .naming import data_sets as data_sets
 from .own import OwnBenchmark as OwnBenchmark
 from .own import guess as guess
 from .own import read_benchmark as read_benchmark
+from .set_statistics import statistics as statistics
 from .shards import write_webdataset as write_webdataset

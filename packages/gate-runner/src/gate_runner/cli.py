@@ -93,7 +93,7 @@ app.command("power")(power)
 app.command("forecast")(forecast)
 app.command("env")(env)
 for name, where, about in (
-    ("ls", "listing:app", "List packs, benchmarks, tasks, metrics, encoders, models or settings."),
+    ("ls", "listing:app", "List packs, benchmarks, tasks, metrics, encoders, models, statistics or settings."),
     ("prompts", "libraries:prompts", "Class prompts with and without external knowledge."),
     ("eqben", "libraries:eqben", "Pairs of images and captions that differ in one thing: build, score."),
     ("oven", "libraries:oven", "Link names, images and questions to the entities of a knowledge base."),

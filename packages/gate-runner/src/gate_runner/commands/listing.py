@@ -92,6 +92,28 @@ def models(json: AsJson = False) -> None:
 
 
 @app.command()
+def statistics(
+    table: Annotated[str, typer.Argument(help="compared (ELEVATER's table 1), icinw (5) or odinw (6).")] = "icinw",
+    json: AsJson = False,
+) -> None:
+    """ELEVATER's tables of data sets: sizes, concepts, metrics."""
+    from gate_data import statistics as rows_of
+
+    rows = rows_of(table)
+    if json:
+        echo_json(rows)
+        return
+    shown = [{name: _told(value) for name, value in row.items()} for row in rows]
+    _show(False, shown)
+
+
+def _told(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@app.command()
 def settings(json: AsJson = False) -> None:
     """Every setting of a run: its group, its option, where it has one, its default, and what it says."""
     from gate_runner.settings import DECLARED, Settings, flag_of
