@@ -134,6 +134,50 @@ def test_damaged_folders_are_named(two: list[Path], tmp_path: Path) -> None:
         compare(*two)
 
 
+def at(skills: dict[str, float], sign: str = "@") -> dict[str, float]:
+    return {(f"digits{sign}readout={name}" if name != "last" else "digits"): skill for name, skill in skills.items()}
+
+
+SAME = {"data": {"train": 10, "validation": 10, "test": 120, "classes": 4, "sha256": "one"}}
+
+
+def test_readouts_of_one_run_are_compared_with_each_other(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", {**at({"last": 0.3, "auto": 0.9, "block:9": 0.31}), "cifar100": 0.5}, **SAME)
+    comparison = compare(run, permutations=999)
+    assert [(contrast.first, contrast.second, contrast.name) for contrast in comparison.contrasts] == [
+        ("a at last", "a at auto", "digits"),
+        ("a at last", "a at block:9", "digits"),
+    ]
+    assert [contrast.verdict for contrast in comparison.contrasts] == ["better", "undecided"]
+    assert ("a at auto", "cifar100", "not run") in comparison.left_out
+    with pytest.raises(UsageError, match="1 run given; expected at least two to compare, or one of several read-outs"):
+        compare(write_run(tmp_path / "b", {"digits": 0.3}))
+
+
+def test_a_probe_and_a_choice_of_one_encoder_are_compared(tmp_path: Path) -> None:
+    """The choice reads out at auto and so calls its result digits@readout=auto: the runs shared no benchmark."""
+    probe = write_run(tmp_path / "probe", at({"last": 0.3}), **SAME)
+    choice = write_run(tmp_path / "choice", at({"auto": 0.9}), **SAME)
+    (contrast,) = compare(probe, choice, permutations=999).contrasts
+    assert (contrast.first, contrast.second, contrast.name, contrast.verdict) == (
+        "a (probe) at last", "a (choice) at auto", "digits", "better",
+    )  # fmt: skip
+    last = write_run(tmp_path / "k", {"digits@knn": 0.3}, **SAME)
+    auto = write_run(tmp_path / "m", {"digits@knn,readout=auto": 0.9}, **SAME)
+    (knn,) = compare(last, auto, permutations=99).contrasts
+    assert knn.name == "digits@knn"
+    with pytest.raises(UsageError, match="share no benchmark that both finished"):
+        compare(write_run(tmp_path / "c", {"cifar100": 0.3}), write_run(tmp_path / "d", at({"auto": 0.9})))
+
+
+def test_runs_that_share_a_name_are_compared_at_it_alone(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, at({"last": skill, "auto": skill})) for name, skill in (("a", 0.3), ("b", 0.9))]
+    assert {contrast.name for contrast in compare(*runs, permutations=99).contrasts} == {
+        "digits",
+        "digits@readout=auto",
+    }
+
+
 def test_the_command(two: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     names = [str(path) for path in two]
     with pytest.raises(SystemExit) as ended:

@@ -11,7 +11,7 @@ from gate_runner.benchmarks.paper import paper_row
 from gate_runner.errors import UsageError, unknown
 from gate_runner.runs.estimated import ESTIMATED, samples_asked
 from gate_runner.runs.results import Result
-from gate_runner.runs.stored import Stored, StoredRun, read_runs
+from gate_runner.runs.stored import Stored, StoredRun, at_readouts, read_runs
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type
 from paired_scores.paired import PairedTest, holm, paired_test
@@ -151,7 +151,9 @@ def compare(
     """Which differences between runs hold: paired tests on the same samples, corrected for their number.
 
     Args:
-        sources: runs or their folders, at least two; the others are compared with the first.
+        sources: runs or their folders, at least two; the others are compared with the first. One run of several
+            read-outs, or runs that share a benchmark at different read-outs alone (a probe, a choice): each read-out
+            is compared as a run of its own.
         only: names of benchmarks (``cifar100`` or ``micro/cifar100``); all by default.
         all_pairs: compare every run with every other.
         alpha: family-wise error over all benchmarks and pairs together.
@@ -179,9 +181,9 @@ def compare(
         >>> compare(*runs, permutations=99).contrasts[0].name
         'digits'
     """
-    runs = read_runs(sources)
+    runs = _comparable(read_runs(sources))
     if len(runs) < 2:
-        raise UsageError(f"{len(runs)} run given; expected at least two to compare")
+        raise UsageError(f"{len(runs)} run given; expected at least two to compare, or one of several read-outs")
     if not 0 < alpha < 1:
         raise UsageError(f"--alpha must be between 0 and 1, not {alpha}")
     pairs = list(itertools.combinations(runs, 2)) if all_pairs else [(runs[0], run) for run in runs[1:]]
@@ -207,6 +209,19 @@ def compare(
         for draft, p in zip(drafts, adjusted, strict=True)
     )
     return Comparison(contrasts, tuple(left_out), alpha, tuple(sentences(contrasts, alpha)))
+
+
+def _comparable(runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """The runs, or one for each of their read-outs where no benchmark is of one name in two of them."""
+    names = [{result.name for result in run.results} for run in runs]
+    if any(first & second for first, second in itertools.combinations(names, 2)):
+        return list(runs)
+    parts = [part for run in runs for part in at_readouts(run)]
+    return parts if len(parts) > len(runs) or len({*_readouts(parts)}) > 1 else list(runs)
+
+
+def _readouts(parts: Sequence[StoredRun]) -> list[str]:
+    return [part.label.rpartition(" at ")[2] for part in parts]
 
 
 def _names(runs: Sequence[StoredRun], only: Sequence[str]) -> list[str]:

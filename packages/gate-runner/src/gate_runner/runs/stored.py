@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,6 +36,7 @@ class StoredRun:
     label: str  # what tables and pages call it: the encoder's spec, made unique among the runs that are read together
     results: tuple[Result, ...]  # in the order of names, then seeds
     manifest: dict[str, Any]
+    stored_as: Mapping[str, str] = field(default_factory=dict)  # names of results that are called otherwise here
 
     @property
     def encoder(self) -> str:
@@ -70,7 +71,7 @@ class StoredRun:
 
     def outcomes(self, result: Result) -> Outcomes:
         """Per-sample outcomes of a result's headline metric: float64 with samples along the first axis, or `Ragged`."""
-        path = RunFolder(self.path).samples_file(result.name, result.seed)
+        path = RunFolder(self.path).samples_file(self.stored_as.get(result.name, result.name), result.seed)
         outcomes = read_samples(path)
         if samples_digest(outcomes) != result.samples_sha256:
             raise DataError(f"{path} was changed after its result was written; run again with --setting recompute=true")
@@ -81,7 +82,7 @@ class StoredRun:
         expected = result.training.get(PREDICTED)
         if expected is None:
             return None
-        path = RunFolder(self.path).samples_file(result.name, result.seed)
+        path = RunFolder(self.path).samples_file(self.stored_as.get(result.name, result.name), result.seed)
         predicted = read_predicted(path)
         if predicted is None or samples_digest(predicted) != expected:
             raise DataError(f"{path} was changed after its result was written; run again with --setting recompute=true")
@@ -92,7 +93,24 @@ class StoredRun:
         expected = result.training.get(TESTED)
         if expected is None:
             return {}
-        return read_tested(RunFolder(self.path).samples_file(result.name, result.seed), str(expected))
+        return read_tested(
+            RunFolder(self.path).samples_file(self.stored_as.get(result.name, result.name), result.seed), str(expected)
+        )
+
+
+def at_readouts(run: StoredRun) -> list[StoredRun]:
+    """A run for each read-out of a run (``last``, ``auto``, ``block:9`` …), whose results are called as without it."""
+    results: dict[str, list[Result]] = {}
+    names: dict[str, dict[str, str]] = {}
+    for result in run.results:
+        plain, sign, readout = result.name.partition("readout=")
+        name, readout = (plain.rstrip("@,"), readout) if sign else (result.name, "last")
+        results.setdefault(readout, []).append(replace(result, name=name))
+        names.setdefault(readout, {})[name] = result.name
+    return [
+        replace(run, label=f"{run.label} at {readout}", results=tuple(listed), stored_as=names[readout])
+        for readout, listed in results.items()
+    ]
 
 
 def _outside(file: Path, roots: Sequence[Path], *, trusted: bool) -> Iterator[Path]:
