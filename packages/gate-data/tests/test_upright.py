@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from gate_data.checking import check_data
 from gate_data.errors import DataError
+from gate_data.originals.segmentation import ade20k
 from gate_data.own import OwnBenchmark, guess
 from gate_data.own.originals import originals_from
 from gate_data.readers import Cut
@@ -363,3 +365,47 @@ def test_one_shape_is_one_scale_for_both_sides() -> None:
     assert of_one_shape((4000, 3000), (640, 480))
     assert not of_one_shape((640, 480), (480, 640))
     assert not of_one_shape((640, 480), (640, 640))
+
+
+def scenes(root: Path) -> Path:
+    """ADE20K's own files: half of each picture is of the class 1, which is red, the other of 2."""
+    for split in ("training", "validation"):
+        for number in range(6):
+            values = np.zeros((SIZE[1], SIZE[0]), np.uint8)
+            for label, (left, top, wide, high) in enumerate(BOXES):
+                values[top : top + high, left : left + wide] = label + 1
+            photo(root / "images" / split / f"{number}.jpg", 1)
+            path = root / "annotations" / split / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(values).save(path)
+    return root
+
+
+def test_class_maps_of_a_published_set_lie_on_turned_pictures(tmp_path: Path) -> None:
+    root = scenes(tmp_path / "ADEChallengeData2016")
+    photo(root / "images" / "validation" / "3.jpg", 6)
+    file = root / "annotations" / "validation" / "3.png"
+    with Image.open(file) as drawn:
+        stored(drawn, 6).save(file)
+    data = ade20k.load(root, DataRequest(size=100))
+    for row in range(6):
+        pixels, classes = np.asarray(data.test.images[row]), np.asarray(data.test.targets[row])
+        across = np.linspace(0, pixels.shape[1] - 1, classes.shape[0]).round().astype(int)
+        seen = pixels[:, across][:, :, across]
+        assert [colour_of(seen[:, classes == label]) for label in (0, 1)] == ["red", "blue"], row
+
+
+def test_class_maps_of_another_shape_than_a_published_picture_are_refused(tmp_path: Path) -> None:
+    root = scenes(tmp_path / "ADEChallengeData2016")
+    Image.new("L", (80, 40)).save(root / "annotations" / "validation" / "3.png")
+    data = ade20k.load(root, DataRequest(size=100))
+    expected = r"validation/3\.png is a class map of 80 x 40 for 40 x 100 of .*validation/3\.jpg; expected one shape"
+    for look in (
+        lambda: data.test.targets[3],
+        lambda: data.test.targets[2:4],
+        lambda: data.test.targets.take([1, 3])[1],
+    ):
+        with pytest.raises(DataError, match=expected):
+            look()
+    (checked,) = check_data({"ade20k": ade20k}, tmp_path, deep=True)
+    assert [problem for problem in checked.problems if "is a class map of 80 x 40 for 40 x 100" in problem]

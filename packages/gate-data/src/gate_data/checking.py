@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -127,7 +126,13 @@ def _checked(name: str, originals: Originals[Any], root: Path, deep: bool) -> Fo
     for samples in sides.values():
         problems += _unreadable(_sources(samples), _look, deep)
         if read_map is not None:
-            problems += _unreadable([sample.target for sample in samples], partial(read_map, side=MAP_SIDE), deep)
+            pictured = originals.form.target == "map"
+
+            def look(sample: Sample, pictured: bool = pictured) -> object:
+                about = {"picture": sample.source} if pictured else {}
+                return read_map(sample.target, side=MAP_SIDE, **about)
+
+            problems += _unreadable(samples, look, deep)
     counts = counted(parts)
     published = SHEETS.get(name)
     differs = "" if published is None else published.differs(*counts, len(parts.classes))

@@ -72,7 +72,7 @@ def _map_of(maps: Maps, position: int, shown: torch.Tensor, sides: tuple[int, in
     """A map of an image's sides: class maps as their file holds them, then by the nearest pixel."""
     reader = getattr(maps.read, "__self__", None)
     if isinstance(reader, ClassMap):
-        shown = torch.from_numpy(reader.read(maps.files[position]))
+        shown = torch.from_numpy(maps.map_of(position, whole=True))
     if tuple(shown.shape) == sides:
         return shown
     picked = [

@@ -30,15 +30,18 @@ class Maps:
         files: the annotation of each sample.
         side: of the maps that come out, in pixels.
         read: from an annotation and a side to a map; raises DataError, which names the file and the value.
+        pictures: the picture of each annotation, where they are compared: `read` takes it as ``picture``.
     """
 
     files: Sequence[Source]
     side: int
-    read: Callable[[Any, int], np.ndarray]
+    read: Callable[..., np.ndarray]
+    pictures: Sequence[Source] = ()
 
     def __post_init__(self) -> None:
         """Keep paths in one piece: as objects, each worker of a loader would copy them."""
         object.__setattr__(self, "files", packed(self.files))
+        object.__setattr__(self, "pictures", packed(self.pictures))
 
     @property
     def shape(self) -> torch.Size:
@@ -55,17 +58,21 @@ class Maps:
         import torch
 
         if not isinstance(index, slice | torch.Tensor):
-            return torch.from_numpy(self.read(self.files[index], self.side))
-        chosen = self.files[index] if isinstance(index, slice) else self.take(index.tolist()).files
-        if not chosen:
+            return torch.from_numpy(self.map_of(index))
+        chosen = self.take(range(len(self))[index] if isinstance(index, slice) else index.tolist())
+        if not len(chosen):
             return torch.empty(0, self.side, self.side, dtype=torch.int16)
         with ThreadPoolExecutor() as pool:
-            return torch.from_numpy(np.stack(list(pool.map(lambda source: self.read(source, self.side), chosen))))
+            return torch.from_numpy(np.stack(list(pool.map(chosen.map_of, range(len(chosen))))))
+
+    def map_of(self, position: int, *, whole: bool = False) -> np.ndarray:
+        """Read the map of a sample, of `side` or as large as its file has it, as it is on the picture that is seen."""
+        about = {"picture": self.pictures[position]} if len(self.pictures) else {}
+        return self.read(self.files[position], None if whole else self.side, **about)
 
     def take(self, index: Sequence[int]) -> Maps:
         """Those of the samples at these positions; nothing is read."""
-        files = self.files.take(index) if isinstance(self.files, PathList) else tuple(self.files[at] for at in index)
-        return replace(self, files=files)
+        return replace(self, files=_taken(self.files, index), pictures=_taken(self.pictures, index))
 
     @cached_property
     def contents(self) -> tuple[bytes, ...]:
@@ -96,3 +103,10 @@ class Maps:
         import torch
 
         return self[torch.as_tensor(index)]
+
+
+def _taken(sources: Sequence[Source], index: Sequence[int]) -> Sequence[Source]:
+    if isinstance(sources, PathList):
+        taken: Sequence[Source] = sources.take(index)
+        return taken
+    return tuple(sources[at] for at in index) if len(sources) else ()

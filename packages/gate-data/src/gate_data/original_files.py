@@ -345,7 +345,8 @@ def _targets(samples: Sequence[Sample], form: Form) -> Tensor | Maps:
     values = [sample.target for sample in samples]
     if form.target in ("map", "depth"):
         assert form.read_map is not None
-        return Maps(tuple(values), form.map_side, form.read_map)
+        pictures: Any = tuple(sample.source for sample in samples) if form.target == "map" else ()
+        return Maps(tuple(values), form.map_side, form.read_map, pictures)
     if form.few_shot:
         rank = ranked(set(values))
         values = [rank[label] for label in values]

@@ -13,6 +13,7 @@ from PIL import Image
 from gate_data.errors import DataError
 from gate_data.readers.decode import open_picture
 from gate_data.readers.source import File, Member, Source, Stored, Turned, described
+from gate_data.readers.turning import laid_on
 from gate_data.readers.upright import orientation_of, turned_map
 from wary_files.limits import reading, within
 
@@ -52,16 +53,22 @@ class ClassMap:
             table[value] = label
         object.__setattr__(self, "_table", table)
 
-    def read(self, source: Source, side: int | None = None) -> Int16[np.ndarray, "h w"]:
-        """The classes in a picture, a MATLAB file or a row of an HDF5 file, of a side by the nearest pixel."""
+    def read(self, source: Source, side: int | None = None, picture: Source | None = None) -> Int16[np.ndarray, "h w"]:
+        """The classes in a picture, a MATLAB file or a row of an HDF5 file, of a side by the nearest pixel.
+
+        Where the picture is given, one in a file of its own, a map of another shape is refused with both sizes, and one
+        of its stored shape is turned by the picture's EXIF.
+        """
         values = self._values(source)
+        if isinstance(picture, str | Member) and not isinstance(source, Turned):
+            values = laid_on(values, source, picture)
         top = int(values.max()) if values.size else 0
         if (values.size and int(values.min()) < 0) or (self.others is None and top >= len(self._table)):
             wrong = int(values.min()) if int(values.min()) < 0 else top
             raise DataError(f"{described(source)} has the value {wrong}, expected 0 to {len(self._table) - 1}")
         if side is not None:
-            picture = Image.fromarray(values.astype(np.int32))
-            values = np.asarray(picture.resize((side, side), Image.Resampling.NEAREST))
+            drawn = Image.fromarray(values.astype(np.int32))
+            values = np.asarray(drawn.resize((side, side), Image.Resampling.NEAREST))
         return self.apply(values, described(source))
 
     def apply(self, values: Shaped[np.ndarray, "h w"], name: str) -> Int16[np.ndarray, "h w"]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gate_data.errors import DataError
-from gate_data.readers.source import File, Turned, described
-from gate_data.readers.upright import Frame, frames_of, of_one_shape
+from gate_data.readers.source import File, Source, Turned, described
+from gate_data.readers.upright import Frame, frame_of, frames_of, of_one_shape, turned_map
 
 
 def turned_maps(pictures: Sequence[File], maps: Sequence[File]) -> tuple[list[File | Turned], str]:
@@ -43,6 +45,27 @@ def turned_maps(pictures: Sequence[File], maps: Sequence[File]) -> tuple[list[Fi
         is_turned = picture is not None and (way == "stored" or (way == "either" and is_stored))
         turned.append(Turned(file, picture.orientation) if is_turned and picture is not None else file)
     return turned, "; ".join(_remarks(turned, ways, shown, drawn))
+
+
+def laid_on(values: np.ndarray, source: Source, picture: File) -> np.ndarray:
+    """The values ``[h, w]`` of a class map as they lie on the picture that is seen.
+
+    Raises:
+        DataError: they have another shape than the picture; shows both.
+    """
+    try:
+        frame = frame_of(picture)
+    except DataError:
+        return values  # the picture's own reader says more
+    size = (values.shape[1], values.shape[0])
+    if of_one_shape(size, frame.upright):
+        return values
+    if frame.orientation != 1 and of_one_shape(size, frame.stored):
+        return turned_map(values, frame.orientation)
+    raise DataError(
+        f"{described(source)} is a class map of {size[0]} x {size[1]} for {frame.upright[0]} x {frame.upright[1]} of "
+        f"{described(picture)}; expected one shape: make the map of the picture as it is"
+    )
 
 
 def _way(picture: Frame | None, own: Frame | None) -> str:
