@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
+import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from torch import nn
 
 from vision_adapters import AttentiveHead, HeadClassifier, LinearHead, load_head, save_head, tune, tuning_data
+from vision_adapters.saved import card_digest
 from vision_adapters.tuning.baselines import CacheHead
 
 
@@ -91,3 +97,70 @@ def test_a_classifier_is_saved_as_its_head_with_its_classes(tmp_path: Path) -> N
     with torch.no_grad():
         scores = loaded.module(torch.from_numpy(X)).double().numpy()
     np.testing.assert_allclose(scores, classifier.decision_function(X), rtol=1e-5, atol=1e-5)
+
+
+def rewritten(folder: Path, form: dict[str, Any], tensors: dict[str, torch.Tensor], **fields: Any) -> None:
+    """A head's folder with digests that fit, whatever it holds."""
+    content = safetensors.torch.save(tensors)
+    card = json.loads((folder / "card.json").read_text()) | {"head": form} | fields
+    card["files"] = {"head.safetensors": hashlib.sha256(content).hexdigest()}
+    (folder / "head.safetensors").write_bytes(content)
+    (folder / "card.json").write_text(json.dumps(card | {"digest": card_digest(card)}))
+
+
+LINEAR = {"kind": "linear", "dim": 4, "outputs": 2, "features": "raw", "scaled": False}
+CACHE = {"kind": "cache", "scale": 10.0, "alpha": 1.0, "beta": 5.5}
+GAUSSIAN = {"kind": "gaussian", "dim": 4, "outputs": 2, "scale": 10.0}
+SOUND = {
+    "linear": (LINEAR, dict(LinearHead(4, 2, features="raw").state_dict())),
+    "cache": (CACHE, {"texts": torch.ones(2, 4), "keys": torch.ones(5, 4), "values": torch.ones(5, 2)}),
+    "gaussian": (GAUSSIAN, {name: torch.ones(2, 4) for name in ("texts", "means", "variances")}),
+}
+
+
+@pytest.mark.parametrize(("form", "change", "message"), [
+    (LINEAR | {"dim": 10**12}, {}, r"'weight' has the shape \(2, 4\), expected \(2, 1000000000000\)"),
+    (LINEAR | {"dim": 4.0}, {}, "'weight' has the shape"),
+    (LINEAR, {"weight": torch.ones(2, 4).to(torch.complex64)}, "'weight' holds torch.complex64"),
+    (LINEAR, {"weight": torch.ones(2, 4).to(torch.float8_e4m3fn)}, "'weight' holds torch.float8_e4m3fn"),
+    (LINEAR, {"weight": torch.ones(2, 4).to(torch.uint16)}, "'weight' holds torch.uint16"),
+    (LINEAR, {"weight": torch.ones(2, 4).bool()}, "'weight' is torch.bool, expected torch.float32"),
+    (CACHE | {"alpha": math.nan}, {}, "alpha is nan, expected a finite number"),
+    (CACHE | {"scale": 10**400}, {}, "scale is 1000.*, expected a finite number"),
+    (CACHE | {"beta": "1"}, {}, "beta is '1', expected a finite number"),
+    (CACHE, {"values": torch.ones(3, 2)}, r"'values' has the shape \(3, 2\), expected \(5, 2\)"),
+    (CACHE, {"keys": torch.ones(5, 3)}, r"'keys' has the shape \(5, 3\), expected \(5, 4\)"),
+    (CACHE, {"texts": torch.ones(1, 4)}, r"'values' has the shape \(5, 2\), expected \(5, 1\)"),
+    (CACHE, {"values": torch.ones(5, 2).long()}, "'values' is torch.int64 of shape"),
+    (GAUSSIAN | {"scale": math.inf}, {}, "scale is inf, expected a finite number"),
+    (GAUSSIAN, {"means": torch.ones(2, 4).long()}, "'means' is torch.int64 of shape"),
+    (GAUSSIAN, {"texts": torch.ones(1, 4)}, r"'texts' has the shape \(1, 4\), expected \(2, 4\)"),
+    (GAUSSIAN, {"variances": torch.zeros(2, 4)}, "a variance is not above 0"),
+])  # fmt: skip
+def test_tensors_that_do_not_fit_their_card(
+    tmp_path: Path, form: dict[str, Any], change: dict[str, torch.Tensor], message: str
+) -> None:
+    save_head(LinearHead(4, 2, features="raw"), tmp_path)
+    whole, sound = SOUND[form["kind"]]
+    rewritten(tmp_path, whole, sound)
+    load_head(tmp_path)
+    rewritten(tmp_path, form, sound | change)
+    with pytest.raises(ValueError, match=message) as raised:
+        load_head(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_as_many_names_as_scores(tmp_path: Path, kind: str) -> None:
+    save_head(LinearHead(4, 2, features="raw"), tmp_path)
+    rewritten(tmp_path, *SOUND[kind], classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match="3 names of classes for a head of 2 scores"):
+        load_head(tmp_path)
+
+
+def test_numbers_that_torch_has_not_are_one_line(tmp_path: Path) -> None:
+    save_head(LinearHead(4, 2, features="raw"), tmp_path)
+    header = json.dumps({"weight": {"dtype": "F4", "shape": [2, 4], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "head.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 4)
+    with pytest.raises(ValueError, match=r"head\.safetensors cannot be read"):
+        load_head(tmp_path)

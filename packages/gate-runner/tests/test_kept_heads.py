@@ -150,6 +150,26 @@ def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
         load_head(tmp_path / "nowhere")
 
 
+def test_scores_that_are_no_numbers_are_no_prediction(probed: Path, folder: Path, tmp_path: Path) -> None:
+    """Weights that are finite, and whose sums are not."""
+    import hashlib
+    import shutil
+
+    from safetensors.torch import load, save
+
+    copy = tmp_path / "copy"
+    shutil.copytree(probed, copy)
+    tensors = load((copy / "head.safetensors").read_bytes())
+    content = save({name: torch.full_like(tensor, 3e38) for name, tensor in tensors.items()})
+    (copy / "head.safetensors").write_bytes(content)
+    card = json.loads((copy / "card.json").read_text())
+    card["files"]["head.safetensors"] = hashlib.sha256(content).hexdigest()
+    (copy / "card.json").write_text(json.dumps({**card, "digest": card_digest(card)}))
+    files = [str(next(folder.rglob("*.png")))]
+    with pytest.raises(DataError, match="the head gives scores that are NaN or infinite"):
+        list(load_head(copy).predict(files))
+
+
 _PEAK = """
 import resource, sys
 from pathlib import Path

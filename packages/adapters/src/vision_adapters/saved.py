@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
 from vision_adapters.heads import AttentiveHead, LinearHead
@@ -24,6 +25,11 @@ __all__ = ["load_head", "save_head"]
 
 SCHEMA = "vision-adapters/head/1"
 TENSORS, CARD = "head.safetensors", "card.json"
+_NUMBERS = (
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8,
+    torch.uint8, torch.bool,
+)  # fmt: skip
+"""What weights are kept in. Of complex numbers half would be dropped; those of 8 bits say nothing of infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +131,11 @@ def load_head(folder: str | Path) -> SavedHead:
     if card_digest(card) != digest:
         raise ValueError(f"{path} was changed after it was written: its digest does not fit; save the head again")
     tensors = read_tensors(path.with_name(TENSORS), str(files.get(TENSORS)))
-    return SavedHead(head_from(form, tensors), classes, about)
+    head = head_from(form, tensors)
+    outputs = head_form(head).get("outputs", len(tensors["values"].T) if "values" in tensors else 0)
+    if classes and len(classes) != outputs:
+        raise ValueError(f"{path}: {len(classes)} names of classes for a head of {outputs} scores")
+    return SavedHead(head, classes, about)
 
 
 def head_form(head: nn.Module) -> dict[str, Any]:
@@ -148,28 +158,30 @@ def head_form(head: nn.Module) -> dict[str, Any]:
 
 
 def head_from(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
-    """A head again, from what `head_form` said and its tensors, in evaluation mode."""
+    """A head again, from what `head_form` said and its tensors, in evaluation mode.
+
+    Sizes are compared before a head is made: a card alone asks for no memory.
+    """
     try:
         kind = form["kind"]
         head: nn.Module | None = None
         if kind == "linear":
+            _check_shape("weight", tensors["weight"], (form["outputs"], form["dim"]))
             head = LinearHead(form["dim"], form["outputs"], features=form["features"], train_scale=form["scaled"])
         elif kind == "attentive":
+            _check_shape("last.weight", tensors["last.weight"], (form["outputs"], form["dim"]))
             head = AttentiveHead(form["dim"], form["outputs"], heads=form["heads"])
         elif kind == "cache":
-            texts, keys, values = (tensors[name] for name in ("texts", "keys", "values"))
-            head = CacheHead(texts, keys, values, form["scale"], form["alpha"], form["beta"])
+            head = _cache_head(form, tensors)
         elif kind == "gaussian":
-            texts, means, variances = (tensors[name] for name in ("texts", "means", "variances"))
-            if not means.shape == variances.shape == texts.shape == (form["outputs"], form["dim"]):
-                raise ValueError(f"means {tuple(means.shape)} for {form['outputs']} classes")
-            if not bool((variances > 0).all()):
-                raise ValueError("a variance is not above 0")
-            head = GaussianHead(texts, means, variances, form["scale"])
+            head = _gaussian_head(form, tensors)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(_unfit(error)) from error
     if head is None:
         raise ValueError(f"unknown kind of head {kind!r}; expected linear, attentive, cache or gaussian")
+    for name, own in head.state_dict().items():
+        if name in tensors and tensors[name].is_floating_point() != own.is_floating_point():
+            raise ValueError(_unfit(f"{name!r} is {tensors[name].dtype}, expected {own.dtype}"))
     try:
         head.load_state_dict(dict(tensors))
     except (TypeError, ValueError, RuntimeError) as error:
@@ -177,8 +189,50 @@ def head_from(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Modu
     return head.eval()
 
 
-def _unfit(error: Exception) -> str:
-    return f"the head's tensors do not fit its card: {next(iter(str(error).splitlines()), type(error).__name__)}"
+def _cache_head(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> CacheHead:
+    """A cache, whose tensors alone say its sizes."""
+    scale, alpha, beta = (_finite(form, name) for name in ("scale", "alpha", "beta"))
+    texts, keys, values = (_table(tensors, name) for name in ("texts", "keys", "values"))
+    _check_shape("values", values, (len(keys), len(texts)))
+    _check_shape("keys", keys, (len(keys), texts.shape[1]))
+    return CacheHead(texts, keys, values, scale, alpha, beta)
+
+
+def _gaussian_head(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> GaussianHead:
+    """Gaussians of classes, each with a text."""
+    texts, means, variances = (_table(tensors, name) for name in ("texts", "means", "variances"))
+    for name, tensor in (("texts", texts), ("means", means), ("variances", variances)):
+        _check_shape(name, tensor, (form["outputs"], form["dim"]))
+    if not bool((variances > 0).all()):
+        raise ValueError("a variance is not above 0")
+    return GaussianHead(texts, means, variances, _finite(form, "scale"))
+
+
+def _finite(form: Mapping[str, Any], name: str) -> float:
+    value = form[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
+        raise ValueError(f"{name} is {value!r:.40}, expected a finite number")
+    return float(value)
+
+
+def _table(tensors: Mapping[str, Tensor], name: str) -> Tensor:
+    tensor = tensors[name]
+    if tensor.ndim != 2 or not tensor.is_floating_point():
+        raise ValueError(f"{name!r} is {tensor.dtype} of shape {tuple(tensor.shape)}, expected numbers [rows, columns]")
+    return tensor.float()
+
+
+_LARGEST = 1e30
+"""Of the numbers of a card, which are multiplied in float32."""
+
+
+def _check_shape(name: str, tensor: Tensor, expected: tuple[Any, ...]) -> None:
+    if tuple(tensor.shape) != expected or any(type(size) is not int for size in expected):
+        raise ValueError(f"{name!r} has the shape {tuple(tensor.shape)}, expected {expected}")
+
+
+def _unfit(error: Exception | str) -> str:
+    return f"the head's tensors do not fit its card: {' '.join(str(error).split())[:300] or type(error).__name__}"
 
 
 def tensor_bytes(tensors: Mapping[str, Tensor]) -> bytes:
@@ -234,13 +288,15 @@ def read_tensors(path: Path, sha256: str) -> dict[str, Tensor]:
     try:
         content = path.read_bytes()
         tensors: dict[str, Tensor] = load(content)
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, KeyError) as error:  # KeyError: of numbers that torch has not
         raise ValueError(f"{path} cannot be read: {error}") from error
     if hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(
             f"{path} does not belong to its card.json: it was changed, or its saving was stopped; save it again"
         )
     for name, tensor in tensors.items():
+        if tensor.dtype not in _NUMBERS:
+            raise ValueError(f"{path}: {name!r} holds {tensor.dtype}, expected one of {', '.join(map(str, _NUMBERS))}")
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ValueError(f"{path}: {name!r} holds NaN or infinity; train the head again")
     return tensors

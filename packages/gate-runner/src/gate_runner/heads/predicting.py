@@ -255,6 +255,10 @@ def _ranked(
     ranked: dict[int, tuple[list[int], list[float]]] = {}
     if scores is not None:
         scores = scores.cpu()
+        if not bool(scores.isfinite().all()):
+            raise DataError(
+                "the head gives scores that are NaN or infinite: its weights, or the encoder's, are not sound"
+            )
         best = scores.topk(top).indices  # of scores: small differences of theirs are ties of probabilities
         probabilities = scores.softmax(dim=1).gather(1, best)
         ranked = dict(zip(places, zip(best.tolist(), probabilities.tolist(), strict=True), strict=True))
