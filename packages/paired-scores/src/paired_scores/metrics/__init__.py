@@ -2,6 +2,7 @@
 
 from paired_scores.metrics.classes import ClassScore, by_class, confusion
 from paired_scores.metrics.definitions import METRICS, Metric
+from paired_scores.metrics.probabilities import Bin, reliability
 from paired_scores.metrics.score import (
     Difference,
     RunningScores,
@@ -15,6 +16,7 @@ from paired_scores.metrics.score import (
 
 __all__ = [
     "METRICS",
+    "Bin",
     "ClassScore",
     "Difference",
     "Metric",
@@ -25,6 +27,7 @@ __all__ = [
     "evaluate",
     "metric_named",
     "paired_difference",
+    "reliability",
     "score_outcomes",
     "wilson",
 ]

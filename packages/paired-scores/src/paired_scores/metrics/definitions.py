@@ -22,6 +22,7 @@ from paired_scores.metrics.arrays import (
     ratio,
     score_columns,
 )
+from paired_scores.metrics.probabilities import binned_error, log_losses, sure_and_right, uniform_log_loss
 from paired_scores.metrics.ranking import (
     weighted_11point,
     weighted_auc,
@@ -424,6 +425,8 @@ METRICS: dict[str, Metric] = {
         _ranking("roc_auc", weighted_auc, lambda _t, _k: 0.5),
         _ranking("average_precision", weighted_average_precision),
         Metric("brier", "lower", _uniform_brier, _brier, weighted_mean, len),
+        Metric("log_loss", "lower", uniform_log_loss, log_losses, weighted_mean),
+        Metric("calibration_error", "lower", None, sure_and_right, binned_error),
         _masks("miou", _iou),
         replace(
             _masks("miou_foreground", _iou, undefined="every true pixel is of class 0, the background"),

@@ -70,6 +70,9 @@ def evaluate(
       The second is the first with a point of precision 1 at recall 0, as ELEVATER's toolkit scores VOC 2007.
     - brier: the same forms with probabilities; the sum over classes where there are more than two, else the mean over
       labels.
+    - log_loss: as brier; a probability of 0 counts as 1e-15. calibration_error: probabilities of classes; the mean
+      distance of confidence and accuracy in 15 bins of equal mass (expected calibration error). Of few samples it is
+      too large, for chance puts every bin off its confidence.
     - miou, miou_foreground, mean_acc, overall_acc, dice: masks [n, h, w] or scores [n, k, h, w]; masks [n, h, w], -100
       not counted. Pixels are summed over the images first; classes neither predicted nor true are left out; dice leaves
       out class 0, the background; miou_foreground the pixels whose true class is 0, as GATE's code does.
@@ -205,6 +208,8 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
     if np.isinf(values).any():
         raise ValueError(f"{metric.name} of a resample is too large for float64; the worst sample has {outcomes.max()}")
     low, high = _interval(values, level, value)
+    # a calibration error grows with noise, and so is larger in nearly every resample than on the samples themselves
+    low, high = min(low, value), max(high, value)
     return Score(metric.name, metric.direction, value, low, high, outcomes)
 
 

@@ -1,0 +1,100 @@
+"""Log-loss and calibration error, against scikit-learn's and slow definitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import sklearn.metrics as sk
+
+from paired_scores.metrics import METRICS, evaluate, paired_difference, reliability
+
+
+def probabilities(n: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return generator.dirichlet(np.ones(k), n), generator.integers(0, k, n)
+
+
+def slow_error(confidence: list[float], right: list[float], bins: int = 15) -> float:
+    """Bins of equal mass, samples of one confidence in the bin of their middle."""
+    order = sorted(range(len(confidence)), key=lambda i: confidence[i])
+    total, bins = len(order), min(bins, len(order))
+    groups: dict[int, list[int]] = {}
+    for i in order:
+        tied = [place for place, j in enumerate(order) if confidence[j] == confidence[i]]
+        middle = (tied[0] + tied[-1] + 1) / 2 / total
+        groups.setdefault(min(int(bins * middle), bins - 1), []).append(i)
+    return sum(abs(sum(right[i] - confidence[i] for i in group)) for group in groups.values()) / total
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 3), (7, 2), (60, 5), (400, 10)])
+def test_log_loss_is_scikit_learns(n: int, k: int) -> None:
+    p, y = probabilities(n, k)
+    assert evaluate("log_loss", p, y).value == pytest.approx(sk.log_loss(y, p, labels=range(k)))
+    assert METRICS["log_loss"].chance(y, k) == pytest.approx(evaluate("log_loss", np.full((n, k), 1 / k), y).value)
+
+
+def test_log_loss_of_labels_and_of_a_certain_mistake() -> None:
+    generator = np.random.default_rng(0)
+    p, y = generator.random((40, 3)), generator.integers(0, 2, (40, 3))
+    expected = np.mean([sk.log_loss(y[:, j], p[:, j], labels=[0, 1]) for j in range(3)])
+    assert evaluate("log_loss", p, y).value == pytest.approx(expected)
+    assert evaluate("log_loss", np.array([[1.0, 0.0]]), [1]).value == pytest.approx(-math.log(1e-15))
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 3), (7, 2), (60, 5), (400, 10)])
+@pytest.mark.parametrize("digits", [1, 6])
+def test_calibration_error_is_its_slow_definition(n: int, k: int, digits: int) -> None:
+    p, y = probabilities(n, k)
+    p = p.round(digits)  # one digit makes ties
+    expected = slow_error(p.max(1).tolist(), (p.argmax(1) == y).astype(float).tolist())
+    assert evaluate("calibration_error", p, y).value == pytest.approx(expected, abs=1e-12)
+    order = np.random.default_rng(1).permutation(n)
+    assert evaluate("calibration_error", p[order], y[order]).value == pytest.approx(expected, abs=1e-12)
+
+
+def test_calibration_error_of_two_classes_by_one_column() -> None:
+    p, y = probabilities(50, 2)
+    assert evaluate("calibration_error", p[:, 1], y).value == evaluate("calibration_error", p, y).value
+
+
+def test_right_probabilities_have_a_small_error_and_sharper_ones_a_large_one() -> None:
+    generator = np.random.default_rng(0)
+    p = generator.dirichlet(np.full(5, 0.5), 20_000)
+    y = (p.cumsum(1) < generator.random((20_000, 1))).sum(1)
+    sharp = p**3 / (p**3).sum(1, keepdims=True)
+    right, wrong = (evaluate("calibration_error", rows, y, resamples=200) for rows in (p, sharp))
+    assert right.value < 0.015
+    assert wrong.value > 0.1
+    assert right.high < wrong.low
+    assert right.low <= right.value  # every resample's is larger
+    difference = paired_difference("calibration_error", wrong.outcomes, right.outcomes, resamples=200)
+    assert difference.high < -0.1
+
+
+def test_bins_of_a_reliability_diagram() -> None:
+    p, y = probabilities(300, 4)
+    bins = reliability(p, y)
+    assert [row.samples for row in bins] == [20] * 15
+    assert [row.confidence for row in bins] == sorted(row.confidence for row in bins)
+    error = sum(row.samples * abs(row.accuracy - row.confidence) for row in bins) / 300
+    assert error == pytest.approx(evaluate("calibration_error", p, y).value)
+    assert all(row.low <= row.accuracy <= row.high for row in bins)
+    assert len(reliability(p[:3], y[:3])) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "predictions", "targets", "message"),
+    [
+        ("log_loss", [[2.0, -1.0]], [0], "expected probabilities, got 2.0"),
+        ("calibration_error", [[2.0, -1.0]], [0], "expected probabilities, got 2.0"),
+        ("calibration_error", [[0.2, 0.9]], [[0, 1]], "one class per sample"),
+        ("log_loss", [[0.5, 0.5]], [2], "target 2 of sample 0"),
+    ],
+)
+def test_bad_probabilities_are_named(name: str, predictions: list, targets: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate(name, np.array(predictions), np.array(targets))
+    with pytest.raises(ValueError, match="3 predictions and 2 targets"):
+        reliability(np.full((3, 2), 0.5), [0, 1])
