@@ -3,7 +3,12 @@
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
 from .__about__ import __version__ as __version__
+from .calibration import calibrate as calibrate
+from .calibration import fit_temperature as fit_temperature
 from .classifier import HeadClassifier as HeadClassifier
+from .conformal import ConformalSets as ConformalSets
+from .conformal import OpenWorld as OpenWorld
+from .conformal import full_conformal_sets as full_conformal_sets
 from .efficiency import performance_efficiency as performance_efficiency
 from .fewshot import detection_indices as detection_indices
 from .fewshot import elevater_indices as elevater_indices

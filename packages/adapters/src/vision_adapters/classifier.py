@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vision_adapters.calibration import Calibration, calibrate
 from vision_adapters.tuning.data import Tuned, as_predictions, tuning_data
 from vision_adapters.tuning.methods import tune
 
@@ -31,6 +32,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         validation: as in `tuning_data`: "auto", "folds", "shuffled", "toolkit", or a pair (X, y).
         class_weight: "balanced" for fits in which every class counts the same, or a mapping class -> weight.
         random_state: of the split.
+        calibration: "temperature" for probabilities whose temperature is fitted on labels that the head has not seen:
+            heads of the other folds score each (`calibrate`), which takes as many fits more as there are folds.
 
     Attributes:
         classes_: the classes, sorted; for several labels per sample, 0 … k - 1.
@@ -40,6 +43,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         chosen_with_: which labels it was chosen with, beside those that it was fitted on: "nothing", "its own shots",
             or "N further labels".
         cv_results_: what was tried, one entry per candidate, as `GridSearchCV` has it.
+        calibration_: temperature, and on how many labels it rests; None where no calibration was asked for.
         head_: a torch module, features -> scores.
         tuned_: the `Tuned`, which `HeldOut.score` takes.
         n_features_in_: columns of X.
@@ -66,6 +70,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         validation: Any = "auto",
         class_weight: Literal["balanced"] | Mapping[Any, float] | None = None,
         random_state: Any = 0,
+        calibration: Literal["temperature"] | None = None,
     ) -> None:
         self.method = method
         self.class_embeddings = class_embeddings
@@ -74,6 +79,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.validation = validation
         self.class_weight = class_weight
         self.random_state = random_state
+        self.calibration = calibration
 
     def fit(self, X: Any, y: Any) -> Self:
         """Choose and fit a head on features [n, d] and classes [n], or 0/1 per label [n, k]."""
@@ -81,6 +87,8 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         several = len(shape) == 2 and shape[1] > 1
         X, y = validate_data(self, _host(X), _host(y), dtype=[np.float64, np.float32], multi_output=several)
         check_classification_targets(y)
+        if self.calibration not in (None, "temperature"):
+            raise ValueError(f"calibration must be 'temperature' or None, got {self.calibration!r}")
         self.classes_ = np.arange(y.shape[1]) if several else np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -113,6 +121,9 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.best_score_ = self.tuned_.validation
         self.chosen_with_ = self.tuned_.chosen_with
         self.cv_results_ = _results(self.tuned_.candidates)
+        self.calibration_: Calibration | None = (
+            None if self.calibration is None else calibrate(data, self.method, tuned=self.tuned_)
+        )
         return self
 
     def decision_function(self, X: Any) -> np.ndarray[Any, Any]:
@@ -123,8 +134,14 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return scores.numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
-        """Probabilities [n, k]: the softmax of the scores, or the sigmoid where a sample may have several labels."""
-        return as_predictions(self._scores(X), "brier", several=self._several).numpy()
+        """Probabilities [n, k]: the softmax of the scores, or the sigmoid where a sample may have several labels.
+
+        Without `calibration` they are not calibrated.
+        """
+        scores = self._scores(X)
+        if self.calibration_ is not None:
+            return self.calibration_.probabilities(scores).numpy()
+        return as_predictions(scores, "brier", several=self._several).numpy()
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """The best class of each sample, or 0/1 per label."""

@@ -131,6 +131,9 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     """
     unit = F.normalize(data.features, dim=1)
     anchored = data.class_embeddings is not None and not data.several
+    if data.fixed is not None:
+        head, choice = _refit(data, unit, Candidate(**data.fixed))
+        return Tuned("anchored", choice.params(), None, head, (), data.metric)
     if not data.has_validation:
         if anchored and not may_move(data, unit):
             choice = Candidate("zero_shot", blend=data.logit_scale)

@@ -21,7 +21,7 @@ from vision_adapters.losses import class_balance
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
 SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
-RANKING_METRICS = ("map_11point", "map_11point_elevater", "roc_auc", "average_precision", "brier")
+RANKING_METRICS = ("map_11point", "map_11point_elevater", "roc_auc", "average_precision", "brier", "log_loss")
 """Metrics that class scores can be chosen by, for one label per sample, and for one or several."""
 
 
@@ -37,8 +37,8 @@ def _renamed(old: str, new: str) -> property:
 
 
 def as_predictions(scores: Float[Tensor, "n k"], metric: str, *, several: bool) -> Float[Tensor, "n k"]:
-    """What a metric takes: probabilities for the Brier score, the scores themselves for all others."""
-    if metric != "brier":
+    """What a metric takes: probabilities for those of probabilities, the scores themselves for all others."""
+    if metric not in ("brier", "log_loss", "calibration_error"):
         return scores
     return scores.sigmoid() if several else scores.softmax(1)
 
@@ -57,6 +57,7 @@ class TuningData:
         folds: one fold for a fixed validation split, several for cross-validation.
         class_weight: "balanced", or what an image of each class counts.
         further: images of a validation set that came beside the training images.
+        fixed: parameters to fit with where nothing is to be searched (`calibrate`), or None.
 
     Example:
         >>> from vision_adapters.tuning import tuning_data
@@ -73,6 +74,7 @@ class TuningData:
     folds: tuple[Fold, ...]
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     further: int = 0
+    fixed: Mapping[str, Any] | None = None
 
     @property
     def choice_labels(self) -> str:
@@ -188,6 +190,8 @@ def search(
     latest: bool = False,
 ) -> Tuned:
     """The parameters whose scores of `validation_rows` do best, the first (or latest) of equal ones."""
+    if data.fixed is not None:
+        return Tuned(method, data.fixed, None, head(**data.fixed), (), data.metric)
     tried: list[dict[str, float]] = []
     if candidates is not None and data.has_validation:
         rows, counted = data.validation_rows(), data.valid_mask()

@@ -2,7 +2,7 @@
 
 from paired_scores.metrics.classes import ClassScore, by_class, confusion
 from paired_scores.metrics.definitions import METRICS, Metric
-from paired_scores.metrics.probabilities import Bin, reliability
+from paired_scores.metrics.reliability import Bin, reliability
 from paired_scores.metrics.score import (
     Difference,
     RunningScores,
