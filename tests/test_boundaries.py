@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "paired-scores": set(),
     "eqsim": set(),
     "knowledge-prompts": {"wary-files"},
-    "adapters": {"paired-scores"},
+    "adapters": {"paired-scores", "wary-files"},
     "eqben-builder": {"paired-scores", "wary-files"},
     "oven-retrieval": {"paired-scores", "wary-files"},
     "eevee": {"wary-files"},

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from wary_files.durable import write_whole
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -56,18 +58,8 @@ _FOLDERS_OPEN = os.name != "nt"
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file, then rename: a reader sees the old content or the new, never a part."""
-    partial = path.with_name(f"{path.name}.partial")
-    try:
-        partial.unlink(missing_ok=True)  # what a killed process left, or a link that leads elsewhere
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        settle(path.parent, deep=False)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    write_whole(path, content, alone=True)
+    settle(path.parent, deep=False)
 
 
 def settle(folder: Path, *, deep: bool = True) -> None:

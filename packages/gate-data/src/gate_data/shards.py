@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -18,6 +16,7 @@ from gate_data.errors import DataError, StorageError, UsageError
 from gate_data.pictures import Pictures
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.source import Clip, Member, Source, read_bytes
+from wary_files.durable import replacing
 
 if TYPE_CHECKING:
     from gate_data.loading import SplitDataset, Splits
@@ -76,24 +75,15 @@ def _shards(split: SplitDataset, name: str, folder: Path, size: int, count: int)
     position = number = 0
     while position < len(split):
         path = folder / f"{name}-{number:06d}.tar"
-        handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
-        try:
-            with (
-                os.fdopen(handle, "wb") as file,
-                tarfile.open(fileobj=file, mode="w") as tar,
-            ):
-                start, held = position, 0
-                while position < len(split) and position - start < count and (held < size or position == start):
-                    for ending, content in _parts(split, position):
-                        info = tarfile.TarInfo(f"{position:09d}.{ending}")
-                        info.size = len(content)
-                        tar.addfile(info, io.BytesIO(content))
-                        held += len(content)
-                    position += 1
-            Path(partial).chmod(0o644)
-            Path(partial).replace(path)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+        with replacing(path) as partial, tarfile.open(partial, mode="x") as tar:
+            start, held = position, 0
+            while position < len(split) and position - start < count and (held < size or position == start):
+                for ending, content in _parts(split, position):
+                    info = tarfile.TarInfo(f"{position:09d}.{ending}")
+                    info.size = len(content)
+                    tar.addfile(info, io.BytesIO(content))
+                    held += len(content)
+                position += 1
         number += 1
         yield path
 

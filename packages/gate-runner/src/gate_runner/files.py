@@ -9,7 +9,6 @@ import io
 import json
 import os
 import platform
-import secrets
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from gate_runner.errors import StorageError, UsageError, printable
+from wary_files.durable import replace_folder, write_whole
 from wary_files.limits import refuse_special, within
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
 
     Of several writers each writes all of it, one after another. A link, which the user has named, is followed.
     """
-    from wary_files.durable import replace_folder
-
     folder = folder.resolve() if folder.is_symlink() else folder
     beside = folder.parent / f".{folder.name}.{os.getpid()}.new"
     with held(folder.parent / f".{folder.name}.writing", wait=_LONGEST_WRITE):
@@ -89,26 +87,9 @@ def inside(folder: Path, *names: str) -> Path:
 
 
 def write(path: Path, content: bytes, *, follow: bool = False) -> None:
-    """Write to a file beside it and rename, so that a reader sees the old file or the new one.
-
-    A link is replaced. With ``follow``, for a path that the user has named, its target is, and pipes are written to.
-    """
+    """Write a file whole, see `wary_files.durable.write_whole`; what the system says against it is a `StorageError`."""
     try:
-        if follow and path.exists() and not path.is_file():
-            path.write_bytes(content)
-            return
-        path = path.resolve() if follow and path.is_symlink() else path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_whole(path, content, follow=follow)
     except OSError as error:
         raise StorageError.about(path, error) from error
 

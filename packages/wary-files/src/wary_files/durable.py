@@ -8,6 +8,7 @@ import functools
 import inspect
 import os
 import platform
+import secrets
 import shutil
 import sys
 import threading
@@ -41,6 +42,66 @@ def sync_folder(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def replacing(path: Path, *, alone: bool = False) -> Iterator[Path]:
+    """Give a path beside a file, and let what the block writes there take the file's place when it ends.
+
+    A reader sees the old file or the new one, whole, also after a loss of power. The path's name is drawn, so that no
+    link in a stranger's folder lies there. Where the block fails, the file stays as it was and the path is gone.
+
+    With ``alone``, for a caller that holds the folder's lock, the name is ``NAME.partial``: what a killed writer left
+    there, or a link, is removed first.
+
+    Raises:
+        OSError: the disk is full, closed or broken.
+
+    Example:
+        >>> import tempfile
+        >>> card = Path(tempfile.mkdtemp()) / "card.json"
+        >>> with replacing(card) as new:
+        ...     _ = new.write_text("{}")
+        ...     card.exists()
+        False
+        >>> card.read_text(), len(list(card.parent.iterdir()))
+        ('{}', 1)
+    """
+    new = path.with_name(f"{path.name}.partial" if alone else f".{path.name}.{secrets.token_hex(4)}")
+    if alone:
+        new.unlink(missing_ok=True)
+    try:
+        yield new
+        with new.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(new, path)  # noqa: PTH105  # tests stop the process at each call of `os`
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, content: bytes, *, follow: bool = False, alone: bool = False) -> None:
+    """Let bytes take the place of a file's, as `replacing` does; folders above it are made.
+
+    A link is replaced. With ``follow``, for a path that the user has named, its target is, and pipes are written to.
+
+    Raises:
+        OSError: the disk is full, closed or broken.
+
+    Example:
+        >>> import tempfile
+        >>> page = Path(tempfile.mkdtemp()) / "pages" / "index.html"
+        >>> write_whole(page, b"<p>")
+        >>> page.read_bytes()
+        b'<p>'
+    """
+    if follow and path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    path = path.resolve() if follow and path.is_symlink() else path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path, alone=alone) as new, new.open("xb") as file:
+        file.write(content)
 
 
 def own_file(path: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from vision_adapters.rows import Rows
 from vision_adapters.training.recipe import Recipe
+from wary_files.durable import replacing
 
 SAMPLED_ROWS = 64
 """Rows that are looked at where all would be decoded or encoded for it; see `vision_adapters.rows.Rows`."""
@@ -79,20 +79,14 @@ def save(path: Path, state: dict[str, Any]) -> None:
     Raises:
         OSError: the disk is full or read-only; names `path`.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file:
+        with replacing(path, alone=True) as partial, partial.open("xb") as file:
             torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
     except (OSError, RuntimeError) as error:  # torch's writer hides the system's error behind its own
         cause = error if isinstance(error, OSError) else error.__context__
         if isinstance(cause, OSError):
             raise OSError(cause.errno, cause.strerror, str(path)) from error
         raise
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load(path: Path, expected: dict[str, str]) -> dict[str, Any]:

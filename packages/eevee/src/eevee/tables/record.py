@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 from dataclasses import fields, is_dataclass
 from itertools import repeat
 from pathlib import Path
@@ -49,15 +47,11 @@ def plain_data(value: Any) -> Any:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old or the new one, never half of it."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    from wary_files.durable import write_whole
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)  # a link in a stranger's folder is not written through
-        partial.write_bytes(text.encode("utf-8"))
-        partial.replace(path)
+        write_whole(path, text.encode("utf-8"))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
         raise EeveeError(f"{path}: cannot be written ({error.strerror})") from None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from eqben_builder.formats.row import PairRow, Picture, picture_at, text
 from eqben_builder.untrusted import json_lines, load_json, object_of, opened_zip
+from wary_files.durable import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -188,9 +189,8 @@ def write_eqben(rows: Iterable[PairRow], folder: Path, form: str = "flat") -> Pa
         else:
             flat.append(pair)
     target = folder / "pairs.json"
-    partial = target.with_name("pairs.json.partial")
-    partial.write_text(json.dumps(by_video or flat, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
-    partial.replace(target)
+    text = json.dumps(by_video or flat, indent=1, ensure_ascii=False, default=str) + "\n"
+    write_whole(target, text.encode("utf-8"), alone=True)
     return target
 
 

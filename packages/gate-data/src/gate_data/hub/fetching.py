@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from gate_data.readers import Member, Row
 from gate_data.readers.caches import checked, own_cache, own_file
 from gate_data.readers.folders import is_saved
 from wary_files.archives import read
+from wary_files.durable import write_whole
 
 _LOG = logging.getLogger(__name__)
 _ROWS, _BYTES = 10_000, 2**30
@@ -294,10 +294,7 @@ def _rows_in(folder: Path) -> int:
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:
-    beside = path.with_suffix(f".{secrets.token_hex(4)}")
-    with beside.open("x") as file:
-        file.write(json.dumps(values))
-    beside.replace(path)
+    write_whole(path, json.dumps(values).encode(), alone=True)
 
 
 def _key(hub: Hub, root: Path | None, take: int | None) -> str:

@@ -14,6 +14,7 @@ from gate_data.pictures import Pictures
 from gate_data.readers import described
 from gate_data.readers.folders import PICTURES
 from gate_runner.errors import DataError, StorageError, UsageError
+from wary_files.durable import replacing
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
@@ -128,17 +129,13 @@ def _label(target: Any, classes: tuple[str, ...]) -> Any:
 
 
 def _write(path: Path, features: np.ndarray, columns: dict[str, list[Any]]) -> None:
-    beside = path.with_name(f".{path.name}.part{path.suffix}")
-    try:
+    with replacing(path) as new, new.open("xb") as file:
         if path.suffix == ".npz":
             arrays: Any = {"features": features, **{name: np.asarray(values) for name, values in columns.items()}}
-            np.savez(beside, **arrays)
+            np.savez(file, **arrays)
         else:
             import pyarrow as arrow
             from pyarrow import parquet
 
             rows = arrow.FixedSizeListArray.from_arrays(arrow.array(features.reshape(-1)), features.shape[1])
-            parquet.write_table(arrow.table({**columns, "features": rows}), beside)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+            parquet.write_table(arrow.table({**columns, "features": rows}), file)

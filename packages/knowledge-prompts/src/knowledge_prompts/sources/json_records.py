@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -40,21 +39,9 @@ def read_text(path: str | Path) -> str:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a whole file: a reader sees the old one or the new one. A device or a pipe is written to as it is."""
-    path = Path(path).resolve()
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        # A plain open, since the kernel then applies the umask; mkstemp gives nobody else a right, and to read the
-        # umask is to set it for every thread.
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    from wary_files.durable import write_whole
+
+    write_whole(Path(path), text.encode("utf-8"), follow=True)
 
 
 def read_json(path: str | Path, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:

@@ -1,0 +1,107 @@
+"""A file is the old one or the new one, whole, and nothing else is left."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from wary_files.durable import replacing, write_whole
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_block_that_fails_leaves_the_old_file_alone(alone: bool, tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    card.write_text("old")
+
+    def broken_off() -> None:
+        with replacing(card, alone=alone) as new:
+            new.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        broken_off()
+    assert card.read_text() == "old"
+    assert names(tmp_path) == ["card.json"]
+
+
+def test_the_content_is_synced_before_the_name_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, int]] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        calls.append(("fsync", os.fstat(handle).st_size))
+        fsync(handle)
+
+    def replaced(first: Path, second: Path) -> None:
+        calls.append(("replace", first.stat().st_size))
+        replace(first, second)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    write_whole(tmp_path / "card.json", b"12345")
+    assert calls == [("fsync", 5), ("replace", 5)]
+
+
+def test_a_disk_that_is_full_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "card.json").write_text("old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "card.json", b"new")
+    assert (tmp_path / "card.json").read_text() == "old"
+    assert names(tmp_path) == ["card.json"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_links_are_replaced_or_followed(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("mine")
+    link.symlink_to(target)
+    write_whole(link, b"followed", follow=True)
+    assert (link.is_symlink(), target.read_text()) == (True, "followed")
+    write_whole(link, b"new")
+    assert (link.is_symlink(), link.read_text(), target.read_text()) == (False, "new", "followed")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_what_lies_under_the_fixed_name_is_removed_not_written_through(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "card.json.partial").symlink_to(victim)
+    write_whole(tmp_path / "card.json", b"new", alone=True)
+    assert victim.read_text() == "mine"
+    assert names(tmp_path) == ["card.json", "victim"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes that have a name")
+def test_a_pipe_that_the_user_named_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    given: list[bytes] = []
+    reader = threading.Thread(target=lambda: given.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_whole(pipe, b"to a pipe", follow=True)
+    reader.join(20)
+    assert given == [b"to a pipe"]
+    assert pipe.is_fifo()
+
+
+def test_many_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
+    contents = [bytes([letter]) * 200_000 for letter in b"abcdef"]
+    threads = [threading.Thread(target=write_whole, args=[tmp_path / "page", content]) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (tmp_path / "page").read_bytes() in contents
+    assert names(tmp_path) == ["page"]
