@@ -143,6 +143,8 @@ def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple
         opened.seek(archive.offset)
         if archive.offset < end and opened.read(512).strip(b"\0"):  # tarfile takes what is no header for the end
             raise tarfile.ReadError(f"{name} has no header at byte {archive.offset - start:,}")
+        if archive.offset >= end:  # between two members, where nothing else tells that it was cut
+            raise tarfile.ReadError(f"{name} ends without tar's mark of its end: fetch or pack it again")
 
 
 @lru_cache(maxsize=16)
