@@ -170,3 +170,19 @@ def test_the_head_is_copied_once_and_again_when_its_weights_change(monkeypatch: 
     classifier.fit(X[:, ::-1].copy(), y)
     classifier.predict(X)
     assert len(copies) == 3
+
+
+@pytest.mark.parametrize("factor", [1e16, 1e30, 1e39])
+def test_features_whose_squares_do_not_fit_are_refused_at_both_doors(factor: float) -> None:
+    X, y, _ = world()
+    with pytest.raises(ValueError, match=r"row 0 holds (.*squares beyond 1e\+15|NaN or infinity)"):
+        HeadClassifier().fit(factor * X, y)
+    fitted = HeadClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"X: row 0 holds (.*squares beyond 1e\+15|NaN or infinity)"):
+        fitted.predict(factor * X)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e4, 1e12])
+def test_a_factor_on_all_features_changes_no_prediction(factor: float) -> None:
+    X, y, _ = world()
+    assert (HeadClassifier().fit(factor * X, y).predict(factor * X) == HeadClassifier().fit(X, y).predict(X)).all()

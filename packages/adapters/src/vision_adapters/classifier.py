@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vision_adapters.calibration import Calibration, calibrate
-from vision_adapters.tuning.data import Tuned, as_predictions, tuning_data
+from vision_adapters.tuning.data import Tuned, as_predictions, check_features, tuning_data
 from vision_adapters.tuning.methods import tune
 
 
@@ -155,9 +155,11 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _scores(self, X: Any) -> torch.Tensor:
         check_is_fitted(self)
         X = validate_data(self, _host(X), dtype=[np.float64, np.float32], reset=False)
+        rows = torch.tensor(X, dtype=torch.float32)
+        check_features(rows, "X")
         # in float64, for a row's last digits in float32 depend on how many rows are scored with it
         with torch.no_grad():
-            return torch.as_tensor(_wide(self.head_)(torch.tensor(X, dtype=torch.float32).double()))
+            return torch.as_tensor(_wide(self.head_)(rows.double()))
 
     def _codes(self, y: Any, several: bool) -> torch.Tensor:
         """Labels as numbers of `classes_`."""

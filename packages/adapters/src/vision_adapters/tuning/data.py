@@ -385,6 +385,10 @@ def _class_weight(value: Any, labels: Tensor, classes: int) -> Literal["balanced
     return "balanced"
 
 
+LARGEST = 1e15
+"""Magnitude of a feature whose squares, over some thousand dimensions, still fit float32."""
+
+
 def check_features(features: Tensor, name: str) -> None:
     """Refuse anything but a finite matrix with rows and columns."""
     if features.ndim != 2 or 0 in features.shape or not features.is_floating_point():
@@ -392,6 +396,13 @@ def check_features(features: Tensor, name: str) -> None:
     bad = ~torch.isfinite(features).all(1)
     if bool(bad.any()):
         raise ValueError(f"{name}: row {int(bad.nonzero()[0])} holds NaN or infinity")
+    large = (features.abs() > LARGEST).any(1)
+    if bool(large.any()):
+        row = int(large.nonzero()[0])
+        raise ValueError(
+            f"{name}: row {row} holds {float(features[row].abs().max()):.3g}, and squares beyond {LARGEST:g} do not fit "
+            "float32: divide the features by their largest value"
+        )
 
 
 def _integers(labels: Any, name: str) -> Tensor:
