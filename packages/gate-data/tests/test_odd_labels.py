@@ -180,3 +180,39 @@ def test_what_commands_wrote_under_any_name_is_no_class(tmp_path: Path, left: st
     assert classes_in(tmp_path) == ["a", "b"]
     picture(tmp_path / Path(left).parts[0] / "1.png")
     assert len(classes_in(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("a", "b", "a, b"), "1 labels are lists of others, such as 'a, b'"),
+        (("a", "b", "c", "a;b"), "separator = ';'"),
+        (("salt, sea", "b"), ""),
+        (("a", "a/b", "c"), ""),
+    ],
+)
+def test_labels_that_are_lists_of_others_are_told(tmp_path: Path, labels: tuple[str, ...], expected: str) -> None:
+    rows = "\n".join(json.dumps({"image": f"{row}.png", "label": labels[row % len(labels)]}) for row in range(12))
+    note = note_of(tmp_path, rows)
+    assert expected in note if expected else "lists of others" not in note
+
+
+def test_rows_that_are_there_twice_are_told(tmp_path: Path) -> None:
+    assert "2 rows equal another and count again" in note_of(tmp_path, labelled("a", "b") + "0.png,a\n1.png,b\n")
+    assert "equal another" not in note_of(tmp_path, labelled("a", "b"))
+
+
+def captioned(root: Path, captions: list[str]) -> str:
+    for number in range(len(captions)):
+        picture(root / f"{number}.png", number)
+    rows = [json.dumps({"image": f"{row}.png", "caption": caption}) for row, caption in enumerate(captions)]
+    (root / "t.jsonl").write_text("\n".join(rows))
+    originals = originals_from(OwnBenchmark.model_validate(guess(root).values), root / "benchmark.toml")
+    assert originals.parts is not None
+    return originals.parts(root).note
+
+
+def test_captions_of_several_images_are_told(tmp_path: Path) -> None:
+    note = captioned(tmp_path / "shared", [f"a thing {number % 9}" for number in range(12)])
+    assert "3 captions stand with several images, such as 'a thing 0' with 2" in note
+    assert "several images" not in captioned(tmp_path / "own", [f"a thing {number}" for number in range(12)])

@@ -399,8 +399,9 @@ def check_features(features: Tensor, name: str) -> None:
     large = (features.abs() > LARGEST).any(1)
     if bool(large.any()):
         row = int(large.nonzero()[0])
+        most = float(features[row].abs().max())
         raise ValueError(
-            f"{name}: row {row} holds {float(features[row].abs().max()):.3g}, and squares beyond {LARGEST:g} do not fit "
+            f"{name}: row {row} holds {most:.3g}, and squares beyond {LARGEST:g} do not fit "
             "float32: divide the features by their largest value"
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,14 @@ _SHOWN = 5
 
 
 def odd_labels(own: OwnBenchmark, entries: Sequence[Entry]) -> Iterator[str]:
-    """Labels that are one number in two forms, that mean a missing value, and pictures with two labels."""
+    """Yield what is odd about labels, captions and rows.
+
+    These are labels that are one number in two forms, that mean a missing value or look like lists, images with two
+    labels, captions of several images, and rows that are there twice.
+    """
+    yield from _rows_twice(entries)
+    if own.samples == "image-text":
+        yield from _shared_captions(entries)
     if own.samples not in _NAMED:
         return
     labels = sorted({str(entry.target) for entry in entries})
@@ -40,7 +47,44 @@ def odd_labels(own: OwnBenchmark, entries: Sequence[Entry]) -> Iterator[str]:
     if blank := [label for label in labels if label.casefold() in _BLANKS]:
         count = sum(str(entry.target) in blank for entry in entries)
         yield f"{count:,} samples are labelled {blank[0]!r}, which is a class here: leave out what has no label"
+    yield from _lists(labels)
     yield from _several_labels(entries)
+
+
+def _rows_twice(entries: Sequence[Entry]) -> Iterator[str]:
+    rows = [(entry.split, entry.source, entry.target, entry.text) for entry in entries]
+    counts = Counter(rows)
+    if len(counts) < len(entries):
+        where = next(entry.where for entry, row in zip(entries, rows, strict=True) if counts[row] > 1)
+        yield f"{len(entries) - len(counts):,} rows equal another and count again, such as that of {where}"
+
+
+def _shared_captions(entries: Sequence[Entry]) -> Iterator[str]:
+    pictures: dict[str, set[Any]] = defaultdict(set)
+    for entry in entries:
+        for caption in (entry.text,) if isinstance(entry.text, str) else entry.text:
+            pictures[caption].add(entry.source)
+    shared = {caption: len(sources) for caption, sources in pictures.items() if len(sources) > 1}
+    if shared:
+        most = max(shared, key=lambda caption: shared[caption])
+        yield (
+            f"{len(shared):,} captions stand with several images, such as {most!r:.80} with {shared[most]}: "
+            "as answers they count as wrong for one another's images, and equal scores share their places"
+        )
+
+
+def _lists(labels: Sequence[str]) -> Iterator[str]:
+    """Labels that are other labels, one after the other."""
+    names = {label.casefold() for label in labels}
+    for sign in ",;|/+":
+        listed = [label for label in labels if sign in label]
+        whole = [label for label in listed if {part.strip().casefold() for part in label.split(sign)} <= names]
+        if whole:
+            yield (
+                f"{len(whole):,} labels are lists of others, such as {whole[0]!r}, and are classes of their own here: "
+                f'task = "multi-label" with separator = {sign!r} under [data] reads them'
+            )
+            return
 
 
 def _number(label: str) -> float | None:
