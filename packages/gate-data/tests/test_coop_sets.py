@@ -308,3 +308,18 @@ def test_a_digest_is_that_of_every_seed_and_of_what_could_be_drawn(root: Path, t
     assert _few("coop-dtd", tmp_path, shots=1, seed=1).digest() != first.digest()
     again = load_few_shot("coop-dtd", shutil.copytree(root, tmp_path / "moved"), shots=1, request=DataRequest(size=16))
     assert again.digest() == first.digest()
+
+
+def test_any_folder_with_images_is_not_imagenet_sketch(tmp_path: Path) -> None:
+    (tmp_path / "images" / "n10000000").mkdir(parents=True)
+    with pytest.raises(DataError, match="does not hold its files"):
+        ORIGINALS["coop-imagenet-sketch"].find(tmp_path)
+    (tmp_path / "imagenet-sketch" / "sketch").mkdir(parents=True)  # as its archive unpacks
+    assert ORIGINALS["coop-imagenet-sketch"].find(tmp_path) == tmp_path / "imagenet-sketch"
+
+
+def test_a_check_counts_beside_the_published_sizes(root: Path, tmp_path: Path) -> None:
+    here, missing = gate_data.check(root, ["coop-dtd", "coop/eurosat"])[0], gate_data.check(tmp_path, ["coop-dtd"])[0]
+    assert (here.state, here.counts, here.expected) == ("incomplete", (30, 20), (3948, 1692))
+    assert missing.state == "missing"
+    assert "vgg/data/dtd" in missing.problems[0]

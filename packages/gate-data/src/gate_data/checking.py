@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gate_data.cards import ICINW, SHEETS
+from gate_data.coop.cards import COOP
 from gate_data.errors import DataError, UsageError
 from gate_data.imports import named
 from gate_data.original_files import MAP_SIDE, Originals, Sample, counted
@@ -106,13 +107,16 @@ def check_data(originals: Mapping[str, Originals[Any]], root: Path, deep: bool =
 
 
 def _checked(name: str, originals: Originals[Any], root: Path, deep: bool) -> Found:
-    sheet = SHEETS.get(name) or ICINW.get(name)
+    sheet, of_coop = SHEETS.get(name) or ICINW.get(name), COOP.get(name)
     try:
         folder = originals.find(root)
     except DataError as error:
         where = f"; {sheet.site}, about {sheet.gigabytes:g} GB" if sheet is not None and sheet.gigabytes else ""
+        where = where if of_coop is None else f"; {of_coop.site}"
         return Found(name, "missing", problems=(f"{error}{where}",))
     expected = sheet.sizes if sheet is not None and any(sheet.sizes) else None
+    if of_coop is not None:
+        expected = sum(of_coop.sizes[:2]), of_coop.sizes[2]
     try:
         originals.check(folder)
         parts = originals.parts(folder) if originals.parts is not None else None

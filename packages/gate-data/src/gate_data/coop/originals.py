@@ -15,14 +15,28 @@ from gate_data.readers.folders import place
 
 
 def _inside(sheet: CoopSheet) -> tuple[str | tuple[str, ...], ...]:
-    """What must be in the folder of a set, one of these; of several names in one, all."""
+    """Return what must be in the folder of a set, one of these; of several names in one, all."""
     if sheet.split:
         return (sheet.split,)
     if sheet.id == "coop-imagenet":
         return (("classnames.txt", "images/val"), ("classnames.txt", "val"))
     if sheet.id == "coop-fgvc-aircraft":
         return (("variants.txt", "images_variant_train.txt"),)
-    return (sheet.images, "sketch") if sheet.id == "coop-imagenet-sketch" else (sheet.images,)
+    return (sheet.images,)
+
+
+def _find(sheet: CoopSheet) -> Callable[[Path], Path]:
+    """Return what finds a set's folder; nothing in ImageNet-Sketch's tells it from any other root."""
+    if sheet.id != "coop-imagenet-sketch":
+        find: Callable[[Path], Path] = place(sheet.files, sheet.folders, *_inside(sheet))
+        return find
+
+    def sketch(root: Path) -> Path | None:
+        folder = root / sheet.folders[0]
+        return folder if any((folder / name).is_dir() for name in (sheet.images, "sketch")) else None
+
+    named: Callable[[Path], Path] = place(sheet.files, sketch)
+    return named
 
 
 def _reader(sheet: CoopSheet) -> Callable[[Any], DividedImages]:
@@ -44,8 +58,7 @@ def _plain_reader(sheet: CoopSheet) -> Callable[[Any], DividedImages]:
 
 
 def _originals(sheet: CoopSheet) -> Originals[Path]:
-    find = place(sheet.files, sheet.folders, *_inside(sheet))
-    return from_lists(sheet.files, find, _reader(sheet), trained=False)
+    return from_lists(sheet.files, _find(sheet), _reader(sheet), trained=False)
 
 
 ORIGINALS: dict[str, Originals[Path]] = {name: _originals(sheet) for name, sheet in COOP.items()}
