@@ -1,11 +1,12 @@
-"""The pages ``docs/gate.md`` and ``docs/own-data.md``, from the cards of data sets and the fields of benchmarks' files.
+"""The pages ``docs/gate.md``, ``docs/own-data.md`` and ``docs/coop.md``, from cards, files' fields and published rows.
 
-python website/data_pages.py  writes both
+python website/data_pages.py  writes them
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from gate_data.cards import SHEETS, Sheet
 from gate_data.own.spec import OwnBenchmark
 from gate_runner.benchmarks.paper import paper_row
 from gate_runner.benchmarks.registry import BENCHMARKS
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from website.coop_page import coop_page  # run as a script, or imported by a test
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -157,7 +161,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES = {"gate.md": gate_page, "own-data.md": own_page}
+PAGES = {"gate.md": gate_page, "own-data.md": own_page, "coop.md": coop_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

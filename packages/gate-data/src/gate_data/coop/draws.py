@@ -16,6 +16,10 @@ class DrawnShots(NamedTuple):
     """Rows of the training and of the validation list, in the order in which they are drawn.
 
     ``short`` holds the classes with fewer training images than shots, all of which are taken.
+
+    Example:
+        >>> draw_shots([0, 0, 1], [], 2, seed=1).short
+        (1,)
     """
 
     train: tuple[int, ...]

@@ -28,6 +28,10 @@ class DividedImages(Parts):
     """Images to train on, to validate on and to test, in the order of their lists.
 
     ``ids`` holds the classes' folders (``n01440764``) where class names are other words than these.
+
+    Example:
+        >>> DividedImages([], [Sample("val/n01440764/1.JPEG")], (), ("tench",), ids=("n01440764",)).classes
+        ('tench',)
     """
 
     ids: tuple[str, ...] = ()

@@ -16,10 +16,10 @@ from gate_data.errors import DataError, UsageError, unknown
 from gate_data.original_files import Sample, readable
 from gate_data.pictures import Pictures
 from gate_data.readers.splits import spread
+from gate_data.request import DataRequest
 
 if TYPE_CHECKING:
     from gate_data.coop.lists import DividedImages
-    from gate_data.request import DataRequest
 
 Protocol = Literal["few-shot", "base-to-new", "cross", "domain"]
 PROTOCOLS: tuple[Protocol, ...] = ("few-shot", "base-to-new", "cross", "domain")
@@ -39,6 +39,14 @@ class FewShotData(Data[Any]):
         lists: SHA-256 over all that could be drawn: paths and labels, in their order.
 
     ``classes`` are those that the test targets count, and among which a test image is classified.
+
+    Example:
+        >>> import tempfile
+        >>> from gate_data.coop import write_made_up
+        >>> root = write_made_up(tempfile.mkdtemp(), classes=3, images=2, sets=["coop-dtd"])
+        >>> halves = load_few_shot("coop-dtd", root, shots=1, protocol="base-to-new", request=DataRequest(size=16))
+        >>> halves.trained_classes, halves.columns
+        (('red', 'green'), (0, 1, -1))
     """
 
     trained_classes: tuple[str, ...] = ()
@@ -95,6 +103,11 @@ def load_few_shot(
     Raises:
         UsageError: no such set or protocol, or a set that the protocol does not have.
         DataError: files are missing or not in their form.
+
+    Example:
+        >>> data = load_few_shot("coop-dtd", "/data", shots=16, seed=1, request=DataRequest())  # doctest: +SKIP
+        >>> len(data.train), len(data.validation), len(data.test)  # doctest: +SKIP
+        (752, 188, 1692)
 
     Source:
         Zhou et al., Learning to Prompt, IJCV 2022 (few-shot, domain); Conditional Prompt Learning, CVPR 2022

@@ -20,7 +20,7 @@ SEEN = (
 )
 """What is to be read above these tables."""
 _CHOSEN = (
-    "Chosen with: by which labels, beside the shots, hyper-parameters were chosen; not known where nobody here read "
+    "Chosen with: the labels, besides the shots, by which hyper-parameters were chosen; not known if nobody here read "
     "the authors' code."
 )
 _HARMONIC = (
