@@ -37,7 +37,9 @@ OTHER = Settings(
     probe="elevater", knowledge_folder=Path("words"),
     class_weight="balanced", folds=3,
     split="valid", prompts="gpt3:5", knowledge_from="glip=x",
-    language_model="mine:words", executor="slurm", executor_options={"partition": "gpu"},
+    language_model="mine:words", patch_features=("sclip", "value"), preset="naclip",
+    class_words=Path(__file__).with_name("chosen_items.json"), background="threshold", background_threshold="0.25",
+    refine="pamr", proxy="micro-clip/random:1", executor="slurm", executor_options={"partition": "gpu"},
 )  # fmt: skip
 
 

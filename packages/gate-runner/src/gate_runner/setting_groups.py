@@ -17,12 +17,17 @@ from gate_runner.setting_values import (
     bytes_in,
     device_in,
     half_width_in,
+    list_digest,
+    list_in,
     pairs_in,
+    patch_features_in,
+    preset_in,
     prompts_in,
     seconds_in,
     seeds_in,
     share_in,
     shots_in,
+    threshold_in,
     tune_in,
     words_in,
 )
@@ -161,6 +166,63 @@ class FeatureSettings:
         "The name is one of `knowledge_prompts.source_names`.",
         identity="mode",
         metavar="NAME=PATH",
+    )
+    patch_features: tuple[str, ...] = _features(
+        (),
+        "Zero-shot segmentation: class-token, maskclip, value, sclip, clearclip, naclip, proxyclip.\n"
+        "Each is a result; without any, all but proxyclip.",
+        read=patch_features_in,
+        accepts=_WORDS,
+        metavar="LIST",
+    )
+    preset: str = _features(
+        "encoder",
+        "Zero-shot segmentation: side, windows, scale, threshold as encoder, sclip, clearclip, naclip or proxyclip.\n"
+        "``encoder`` takes the encoder's own size and scale, the others those of the published code, by data set.",
+        read=preset_in,
+        identity="data",
+        digest=str,
+        metavar="NAME",
+    )
+    class_words: Path | None = _features(
+        None,
+        "Zero-shot segmentation: a list of words, a line for each class.\n"
+        "Words are between commas or semicolons, as papers publish them (cls_voc21.txt).",
+        read=list_in,
+        accepts=_PATH,
+        identity="data",
+        digest=list_digest,
+        metavar="FILE",
+    )
+    background: Literal["words", "threshold"] = _features(
+        "words",
+        "Zero-shot segmentation: the background has words, or is what no word is sure of.",
+        identity="data",
+        digest=str,
+        metavar="words|threshold",
+    )
+    background_threshold: str = _features(
+        "preset",
+        "Zero-shot segmentation: probability below which is background: preset, none, validation or a number.\n"
+        "``validation`` chooses it on validation images; reports show the whole curve.",
+        read=threshold_in,
+        accepts=float | str,
+        identity="data",
+        digest=str,
+        metavar="RULE",
+    )
+    refine: Literal["preset", "none", "pamr"] = _features(
+        "preset",
+        "Zero-shot segmentation: refine maps by the image's colours (pamr), or not.\n"
+        "Reports show it in a column of its own.",
+        identity="mode",
+        metavar="preset|none|pamr",
+    )
+    proxy: str | None = _features(
+        None,
+        "Zero-shot segmentation: second encoder of proxyclip, e.g. timm:vit_base_patch16_224.dino.",
+        identity="mode",
+        metavar="SPEC",
     )
     language_model: str | None = _features(
         None,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,58 @@ def half_width_in(points: float) -> float:
     if not 0 < float(points) < 50:
         raise UsageError(f"until must be above 0 and below 50 points, not {points}")
     return float(points)
+
+
+PATCH_FEATURES = ("class-token", "maskclip", "value", "sclip", "clearclip", "naclip", "proxyclip")
+"""Variants of patch features, see `gate_runner.encoders.patch_features`."""
+PRESETS = ("encoder", "sclip", "clearclip", "naclip", "proxyclip")
+"""Settings of zero-shot segmentation by name, see `gate_runner.tasks.segmenting.presets`."""
+
+
+def patch_features_in(text: str | Iterable[str]) -> tuple[str, ...]:
+    """Return variants of patch features, each once."""
+    names = words_in(text)
+    for name in names:
+        if name not in PATCH_FEATURES:
+            raise unknown("patch features", name, PATCH_FEATURES)
+    return names
+
+
+def preset_in(name: str) -> str:
+    """Return a preset's name."""
+    if name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    return name
+
+
+def threshold_in(text: float | str) -> str:
+    """Return a rule for the background's threshold."""
+    if text in ("preset", "none", "validation"):
+        return str(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise UsageError(
+            f"setting background_threshold is preset, none, validation or a number from 0 to 1, not {text!r}"
+        )
+    return f"{value:g}"
+
+
+def list_in(path: str | PathLike[str] | None) -> Path | None:
+    """Return a file of words that is there."""
+    if path is None:
+        return None
+    file = Path(path)
+    if not file.is_file():
+        raise UsageError(f"setting class_words: {file} is no file; expected a line of words for each class")
+    return file
+
+
+def list_digest(path: Path | None) -> str | None:
+    """Return what results know a file of words by: its name and MD5."""
+    return None if path is None else f"{path.name} {hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}"
 
 
 PROMPTS = ("overrides", "names", "wn_path", "wn_def", "wiki_def", "gpt3", "gpt3:N", "wiki_def&gpt3", "wiki_def&gpt3:N")

@@ -142,7 +142,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
 
     def to_mapping(self) -> dict[str, Any]:
         """JSON-ready values, with absolute paths."""
-        paths = {name: getattr(self, name) for name in ("data_root", "knowledge_folder")}
+        paths = {name: getattr(self, name) for name in ("data_root", "knowledge_folder", "class_words")}
         absolute = {name: None if path is None else str(path.absolute()) for name, path in paths.items()}
         return {**asdict(self), **absolute}
 

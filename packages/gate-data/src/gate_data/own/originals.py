@@ -49,6 +49,8 @@ _UNTRAINED = ("zero-shot", "multi-label", "image-retrieval", "clustering")
 """Tasks for which a class in test need not be in training."""
 _UNFITTED = ("zero-shot", "pair-scoring")
 """Tasks for which nothing is trained."""
+_WITHOUT_TRAINING = ("zero-shot-segmentation",)
+"""Tasks that take training samples where there are some, and do without."""
 _BESIDE = (*TABLES, ".txt", ".json", ".xml", ".md", ".toml", ".yaml", ".yml", ".db", ".ini")
 """Endings of what lies beside pictures and is not missed."""
 _EXTRAS = {".heic": "heic", ".heif": "heic", ".dcm": "medical", ".dicom": "medical"}
@@ -93,7 +95,7 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         grouped=bool(own.splits.group),
         # boxes are cut out, and class maps show whole pictures
         fit="whole" if task == "segmentation" or (own.data.kind in _BOXES and task != "image-text") else "crop",
-        trained=task not in _UNFITTED,
+        trained=task not in _UNFITTED and own.benchmark.task not in _WITHOUT_TRAINING,
         maps=_class_map(own, path) if task == "segmentation" else None,
     )
 
@@ -224,6 +226,8 @@ def _split(
     if own.samples in _UNFITTED:
         return {"train": [], "validation": [], "test": lists["test"] or lists[""] or lists["train"]}, ""
     lists["train"] += lists[""]
+    if not lists["train"] and lists["test"] and own.benchmark.task in _WITHOUT_TRAINING:
+        return lists, ""
     if any(entry.group for entry in entries):  # what is given: what is drawn keeps groups whole
         for first, second in (("train", "test"), ("train", "validation"), ("validation", "test")):
             groups, others = ({sample.group for sample in lists[name]} for name in (first, second))

@@ -22,6 +22,7 @@ Task = Literal[
     "multi-label",
     "regression",
     "segmentation",
+    "zero-shot-segmentation",
     "relational",
     "video-classification",
     "video-regression",
@@ -158,6 +159,10 @@ class Classes(_Part):
     """For zero-shot, a set of knowledge-prompts (imagenet, …), or a .json or .txt of one's own."""
     knowledge: Texts = ()
     """For zero-shot: wordnet, Wiktextract's dump, a .json of descriptors, NAME=PATH."""
+    synonyms: dict[str, Texts] = {}
+    """For zero-shot-segmentation: more words for a name, e.g. {person = ['man', 'woman']}."""
+    background: str | None = None
+    """For zero-shot-segmentation: the name that is background, '' for none; by default the name 'background'."""
 
 
 class OwnBenchmark(_Part):
@@ -179,4 +184,5 @@ class OwnBenchmark(_Part):
     @property
     def samples(self) -> str:
         """The task whose samples these are: the benchmark's own, or the one that a plug-in's takes them from."""
-        return self.benchmark.samples or self.benchmark.task
+        task = "segmentation" if self.benchmark.task == "zero-shot-segmentation" else self.benchmark.task
+        return self.benchmark.samples or task

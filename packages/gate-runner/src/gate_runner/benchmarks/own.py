@@ -15,7 +15,7 @@ from gate_runner.class_words import built_in_knowledge
 from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.tasks.registry import find_task_type
 
-TEXT_TASKS = ("zero-shot", "image-text", "pair-scoring")
+TEXT_TASKS = ("zero-shot", "zero-shot-segmentation", "image-text", "pair-scoring")
 """Tasks of people's own data that compare pictures with texts."""
 
 
@@ -50,6 +50,10 @@ def own_benchmark(path: Path) -> Benchmark:
             "knowledge": tuple(_from_here(where, source) for source in built_in_knowledge(own.classes.knowledge, path)),
         }
         training |= {name: value for name, value in words.items() if value}
+    if own.classes.synonyms:
+        training["synonyms"] = {name: list(words) for name, words in own.classes.synonyms.items()}
+    if own.classes.background is not None:
+        training["background"] = own.classes.background
     return Benchmark(
         id=about.id,
         title=about.title or about.id,

@@ -199,6 +199,15 @@ _ALL = (
         training={"templates": ("a {}", "a photo of a {}", "a picture of a {}")},
     ),
     Benchmark(
+        id="zero-shot-segmentation",
+        title="Zero-shot segmentation: things and grounds of ten colours, by their words",
+        task="zero-shot-segmentation",
+        metrics=("miou", "mean_acc", "overall_acc"),
+        sources={"micro": "gate_runner.micro.scenes:colours_of_places"},
+        training={"templates": ("a {} square", "a {} circle")},
+        cost=60.0,
+    ),
+    Benchmark(
         id="digits",
         title="Handwritten digits (scikit-learn)",
         task="image-classification",

@@ -127,6 +127,10 @@ def _carried_out(request: RunRequest, tracker: Sequence[str], *, json: bool) -> 
             echo(f"\n{SEEN}")
             for table in tables(units_of(request.spec, results), [request.spec]):
                 echo(table.as_markdown(), nl=False)
+        for line in dict.fromkeys(
+            str(result.training["setting"]) for result in results if "setting" in result.training
+        ):
+            console.print(escape(line))
         for line in next_steps(request.output, results):
             console.print(escape(line))
     return {"output": str(request.output), "results": [json_value(result.to_json()) for result in results]}

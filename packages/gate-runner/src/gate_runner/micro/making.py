@@ -49,6 +49,7 @@ SEEDS = {
     "kinetics": 33_000,
     "ucf": 34_000,
     "compositional": 35_000,
+    "colours-of-places": 36_000,
     "odinw-shapes": 60_000,
     "odinw-colours": 61_000,
     "odinw-lot": 62_000,

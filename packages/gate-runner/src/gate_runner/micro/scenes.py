@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from eqben_builder.micro import COLOURS, SHAPES, SIZES, Item, Scene, sample_scene
+from eqben_builder.micro.attributes import RGB
 from gate_data.data import Data, Split
 from gate_data.readers import IGNORED
 from gate_data.request import DataRequest, SplitName
@@ -75,6 +77,25 @@ def _mapped(
         return np.where(visible == 0, behind, np.concatenate([[0], of_item])[visible])
 
     return painted(name, request, counts, paint, truth, targets, classes)
+
+
+def colours_of_places(request: DataRequest) -> Data:
+    """Two to four things of ten colours on two grounds of other colours: every pixel has a colour's word."""
+    rows, columns = coordinates()
+
+    def paint(rng: np.random.Generator) -> Painted:
+        first, second, *colours = (int(index) for index in rng.permutation(len(COLOURS))[: int(rng.integers(4, 7))])
+        turn = rng.uniform(0, np.pi)
+        below = (columns - 0.5) * np.cos(turn) + (rows - 0.5) * np.sin(turn) > rng.uniform(-0.1, 0.1)
+        truth = np.where(below, first, second)
+        scene = sample_scene(rng, (2, 4), shapes=("square", "circle"), sizes=("large",), max_overlap=0.2)
+        kinds = [colours[index % len(colours)] for index in range(len(scene.items))]
+        pairs = zip(scene.items, kinds, strict=True)
+        items = [replace(item, colour=COLOURS[kind], material="plain") for item, kind in pairs]
+        behind = np.array([RGB[name] for name in COLOURS])[truth]
+        return Painted(Scene(tuple(items)), behind, (truth, np.array(kinds)))
+
+    return _mapped("colours-of-places", request, (200, 60, 200), paint, COLOURS)
 
 
 def cityscapes(request: DataRequest) -> Data:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Int, UInt8
 from PIL import Image, ImageDraw
 from torch import Tensor
 
@@ -29,12 +29,18 @@ def sample(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawi
         index = int(members[len(members) // 2])
     image, target = test.images[index], test.targets[index]
     if target.ndim == 2:
-        mask = _COLOURS[target.clamp(0, 255).numpy().astype(np.uint8)]
+        mask = map_colours(target.numpy())
         picture = pixels_of(image, min(_PIXELS, image.shape[-1]))
         classes = _resized(mask, picture.shape[:2], Image.Resampling.NEAREST)
         return Drawing(np.concatenate([picture, classes], axis=1), "image and truth")
     answer = f"{float(target):g}" if target.is_floating_point() or not data.classes else data.classes[int(target)]
     return Drawing(shown(image), f"{test.texts[index]} True: {answer}" if test.texts else f"true: {answer}")
+
+
+def map_colours(labels: Int[np.ndarray, "h w"]) -> UInt8[np.ndarray, "h w 3"]:
+    """Return a colour for each class of a map; places that count nowhere are dark."""
+    colours: np.ndarray = _COLOURS[np.clip(labels, 0, 255).astype(np.uint8)]
+    return colours
 
 
 def pair(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:

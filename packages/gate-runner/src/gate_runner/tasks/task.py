@@ -83,6 +83,7 @@ class TaskType:
         protocols: whether ``protocol``, ``methods``, ``views`` and ``choose_on`` apply.
         submits: whether its predictions can be kept without a sweep, see the setting ``keep_predictions``.
         sweeps: whether its variants take ``init``, ``projection``, ``knowledge`` and several ``--tune``.
+        nested: whether a variant of another task's benchmark, such as ``ID@TASK``, has variants of its own.
         same_samples: task types that score the same samples under ``ID@TASK``.
         variant: from a benchmark and what stands behind ``@`` in a name to that variant, whose id is ``ID@VARIANT``.
         readouts: how much a read-out of the encoder is worth to it, from features and targets of samples that are not
@@ -126,6 +127,7 @@ class TaskType:
     sweeps: bool = False
     submits: bool = False
     protocols: bool = False
+    nested: bool = False
     same_samples: Sequence[str] = ()
     variant: Named = ""
     readouts: str = ""
@@ -229,7 +231,7 @@ class TaskType:
 
     def varied(self, benchmark: Benchmark, name: str) -> Benchmark:
         """A variant of a benchmark by what stands behind ``@`` in its name; empty for the benchmark itself."""
-        if not name or "@" in benchmark.id:
+        if not name or ("@" in benchmark.id and not self.nested):
             return benchmark
         if not self.variant:
             raise UsageError(f"benchmark {benchmark.id!r} has no variants, such as {name!r}")

@@ -10,6 +10,7 @@ from gate_data.cards import ICINW, SHEETS
 from gate_runner.axes import Variant
 from gate_runner.class_words import WORDS
 from gate_runner.errors import DataError, UsageError
+from gate_runner.setting_values import PATCH_FEATURES
 from gate_runner.tasks.registry import find_task_type
 
 if TYPE_CHECKING:
@@ -96,6 +97,58 @@ def of_classification(benchmark: Benchmark, text: str) -> Benchmark:
         training={"variant": cell, **words},
         original_training={},
         cost=30.0 if point.tune == "full" else 0.2,
+    )
+
+
+WORD_MAPS = "zero-shot-segmentation"
+_FEATURES = "features="
+_SCORED = tuple(name for name in PATCH_FEATURES if name != "proxyclip")
+"""Patch features that a run scores where it names none."""
+
+
+def of_segmentation(benchmark: Benchmark, text: str) -> Benchmark:
+    """A benchmark of class maps, answered by words alone: ``ID@zero-shot-segmentation[,features=NAME]``."""
+    name, _, cell = text.partition(",")
+    if name != WORD_MAPS:
+        raise UsageError(f"benchmark {benchmark.id!r} has no variant {text!r}; there is {benchmark.id}@{WORD_MAPS}")
+    words = benchmark.training.get("by_words", {})
+    known = {name: benchmark.training[name] for name in WORDS if benchmark.training.get(name)}
+    plain = replace(
+        benchmark,
+        id=f"{benchmark.id}@{name}",
+        title=f"{benchmark.title}, by words",
+        task=WORD_MAPS,
+        metrics=find_task_type(WORD_MAPS).own_metrics,  # type: ignore[arg-type]  # a tuple there
+        training={"protocol_set": benchmark.id, **known, **words},
+        original_training={},
+        cost=None,
+    )
+    return of_patch_features(plain, cell) if cell else plain
+
+
+def patch_features(settings: Settings) -> Sequence[str]:
+    """One variant for each kind of patch features."""
+    if settings.shots:
+        raise UsageError("--shots does not apply to zero-shot segmentation: nothing is trained")
+    return [f"{_FEATURES}{name}" for name in settings.patch_features or _SCORED]
+
+
+def of_patch_features(benchmark: Benchmark, text: str) -> Benchmark:
+    """A benchmark of zero-shot segmentation with one kind of patch features: ``ID@features=NAME``."""
+    if "features" in benchmark.training:
+        return benchmark
+    name = text.removeprefix(_FEATURES)
+    if not text.startswith(_FEATURES) or name not in PATCH_FEATURES:
+        raise UsageError(
+            f"benchmark {benchmark.id!r} has no variant {text!r}; expected features= with one of "
+            f"{', '.join(PATCH_FEATURES)}"
+        )
+    sign = "," if "@" in benchmark.id else "@"
+    return replace(
+        benchmark,
+        id=f"{benchmark.id}{sign}{text}",
+        title=f"{benchmark.title}, {name}",
+        training={**benchmark.training, "features": name},
     )
 
 

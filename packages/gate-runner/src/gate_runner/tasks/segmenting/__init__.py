@@ -1,0 +1,1 @@
+"""Zero-shot segmentation: class maps from words alone, by a stated protocol."""

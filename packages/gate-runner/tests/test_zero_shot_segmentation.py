@@ -1,0 +1,240 @@
+"""Zero-shot segmentation as a task: on stand-ins, on folders of one's own, and what cannot be scored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+import gate_runner
+from gate_runner.benchmarks import DataRequest
+from gate_runner.benchmarks.own import own_benchmark
+from gate_runner.benchmarks.resolving import find_benchmark, resolve
+from gate_runner.encoders import load_encoder
+from gate_runner.encoders.own import adopt
+from gate_runner.errors import DataError, MissingCapabilityError, UsageError
+from gate_runner.runs.stored import read_run
+from gate_runner.settings import Settings
+from gate_runner.tasks import Job, Outcome, run_task
+from gate_runner.tasks.segmenting.presets import find_preset
+from gate_runner.tasks.segmenting.tables import overview
+from vision_adapters.metrics import evaluate
+
+NAME = "zero-shot-segmentation"
+
+
+def outcome_of(
+    name: str,
+    *,
+    limit: int | None = 24,
+    encoder: Any = "micro-clip",
+    training: dict[str, Any] | None = None,
+    **how: Any,
+) -> Outcome:
+    benchmark = find_benchmark(name)
+    benchmark = replace(benchmark, training={**benchmark.training, **(training or {})})
+    loaded = load_encoder(encoder) if isinstance(encoder, str) else encoder
+    data = benchmark.load("micro", DataRequest(None, limit))
+    return run_task(Job(loaded, benchmark, data, Settings(**how)))
+
+
+def test_names_of_variants_are_found_again() -> None:
+    assert [benchmark.id for benchmark in resolve([f"ade20k@{NAME}"])] == [f"ade20k@{NAME}"]
+    unit = find_benchmark(f"ade20k@{NAME},features=naclip")
+    assert (unit.task, unit.training["features"], unit.training["protocol_set"]) == (NAME, "naclip", "ade20k")
+    own = find_benchmark(f"{NAME}@features=value")
+    assert (own.id, own.training["features"]) == (f"{NAME}@features=value", "value")
+    with pytest.raises(UsageError, match="no variant 'features=naclop'; expected features= with one of class-token"):
+        find_benchmark(f"{NAME}@features=naclop")
+    with pytest.raises(UsageError, match=f"there is ade20k@{NAME}"):
+        find_benchmark("ade20k@words")
+
+
+def test_words_find_more_than_the_class_token_and_far_more_than_blind_maps() -> None:
+    """Disjoint intervals on the whole stand-in, and the order of the table by paired tests."""
+    outcomes = {name: outcome_of(f"{NAME}@features={name}", limit=None) for name in ("value", "class-token")}
+    best, plain = (outcomes[name].scores[0] for name in ("value", "class-token"))
+    assert best.low > plain.high
+    assert best.low > 3 * best.chance
+    beside = outcomes["value"].training["beside"]
+    assert beside["trained_head"]["miou"][1] > best.high
+    assert beside["whole_image"]["miou"][2] < best.low
+    assert beside["blind"]["miou"][0] == best.chance
+
+
+def test_an_encoder_of_random_weights_is_at_the_blind_level() -> None:
+    score = outcome_of(f"{NAME}@features=sclip", limit=120, encoder="micro-clip/random").scores[0]
+    assert score.value < 2 * score.chance < 0.12
+
+
+def test_a_score_is_the_metric_of_a_plain_loop() -> None:
+    from gate_runner.encoders.patch_features import find_variant
+    from gate_runner.encoders.surgery import Surgery
+
+    given = outcome_of(f"{NAME}@features=maskclip", limit=10)
+    encoder, benchmark = load_encoder("micro-clip"), find_benchmark(NAME)
+    data = benchmark.load("micro", DataRequest(None, 10))
+    words = []
+    for name in data.classes:
+        each = nn.functional.normalize(encoder.encode_text([f"a {name} square", f"a {name} circle"]), dim=-1)
+        words.append(nn.functional.normalize(each.mean(dim=0), dim=0))
+    maps = []
+    for image in data.test.images:
+        tokens = Surgery(encoder).encode(encoder.prepare(image[None]), find_variant("maskclip")).tokens[0]
+        cosines = nn.functional.normalize(tokens, dim=-1) @ torch.stack(words).T
+        square = cosines.T.reshape(1, len(words), 8, 8)
+        maps.append(nn.functional.interpolate(square, (64, 64), mode="bilinear")[0].argmax(dim=0))
+    expected = evaluate("overall_acc", torch.stack(maps).short(), data.test.targets, resamples=0).value
+    assert next(score.value for score in given.scores if score.metric == "overall_acc") == pytest.approx(
+        expected, abs=1e-3
+    )
+
+
+def test_backgrounds_are_words_or_thresholds() -> None:
+    name = f"ade20k@{NAME},features=sclip"
+    chosen = outcome_of(name, background_threshold="validation", background="threshold")
+    about = chosen.training["threshold"]
+    assert about["rule"] == "validation"
+    assert dict(map(tuple, about["validation"]))[about["value"]] == max(value for _, value in about["validation"])
+    assert [score.metric for score in chosen.scores] == ["miou", "mean_acc", "overall_acc", "miou_things"]
+    on_curve = dict(map(tuple, about["curve"]))[about["value"]]
+    assert on_curve == pytest.approx(chosen.scores[0].value, abs=1e-9)
+    fixed = outcome_of(name, background_threshold=0.55)
+    assert fixed.training["threshold"]["value"] == 0.55
+    assert "threshold 0.55 (fixed)" in fixed.training["setting"]
+    plain = outcome_of(name)
+    assert plain.training["threshold"]["curve"][0][1] == pytest.approx(plain.scores[0].value, abs=1e-9)
+    with pytest.raises(UsageError, match="background=threshold needs a threshold"):
+        outcome_of(name, background="threshold")
+    with pytest.raises(UsageError, match="needs a background class; zero-shot-segmentation@features=sclip has none"):
+        outcome_of(f"{NAME}@features=sclip", background_threshold="0.3")
+
+
+def test_a_second_encoder_and_refinement_are_in_a_column_of_their_own() -> None:
+    given = outcome_of(f"{NAME}@features=proxyclip", limit=6, proxy="micro-clip/random:1", refine="pamr")
+    assert given.training["used"] == "second encoder micro-clip/random:1, PAMR"
+    assert "also used: second encoder micro-clip/random:1, PAMR" in given.training["setting"]
+    with pytest.raises(UsageError, match="need a second encoder: --setting proxy=SPEC"):
+        outcome_of(f"{NAME}@features=proxyclip", limit=6)
+
+
+def test_a_preset_is_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(find_preset("sclip"), side=128, window=64, stride=32, templates=())
+    monkeypatch.setitem(gate_runner.tasks.segmenting.presets.PRESETS, "sclip", small)
+    given = outcome_of(f"{NAME}@features=sclip", limit=6, preset="sclip", training={"protocol_set": "voc21"})
+    line = given.training["setting"]
+    assert "preset sclip: short side 128 (long at most 2048), windows of 64, stride 32, scale 65" in line
+    assert "classes below 0.1 of an image dropped" in line
+    assert "no threshold" in line  # these data have no background
+    assert "not the preset's published list" in line
+
+
+def test_a_run_a_report_and_a_table(tmp_path: Path) -> None:
+    done = gate_runner.run(NAME, limit=16, patch_features="sclip,class-token", output=tmp_path / "run", show=False)
+    assert [result.status for result in done.results] == ["ok", "ok"]
+    (table,) = overview([read_run(tmp_path / "run")])
+    assert [row[1] for row in table.rows] == ["sclip", "class-token"]
+    assert table.rows[0][5] == "best"
+    assert table.rows[1][5][:3] in ("yes", "no,")
+    gate_runner.report(tmp_path / "run", output=tmp_path / "page.html", pictures=10)
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("image, truth and answer") >= 20
+    assert "Linear head trained on the same patches" in page
+
+
+class Silent(nn.Module):
+    """Images alone."""
+
+    image_size = 8
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean(dim=(2, 3))
+
+
+def test_what_an_encoder_lacks_is_said() -> None:
+    with pytest.raises(MissingCapabilityError, match="'silent' has no text side; zero-shot segmentation needs one"):
+        outcome_of(f"{NAME}@features=sclip", limit=5, encoder=adopt(Silent(), "silent"))
+    model: Any = Silent()
+    model.encode_image = model.forward
+    model.encode_text = lambda texts: torch.ones(len(texts), 3)
+    with pytest.raises(MissingCapabilityError, match="'flat' has no blocks with attention"):
+        outcome_of(f"{NAME}@features=sclip", limit=5, encoder=adopt(model, "flat"))
+
+
+def written(folder: Path, *, shapes: tuple[tuple[int, int], ...] = ((70, 90), (64, 64)), more: str = "") -> Path:
+    """A folder of images and class maps of odd sizes, tested as they are."""
+    rng = np.random.default_rng(0)
+    for name in ("images", "masks"):
+        (folder / name / "test").mkdir(parents=True)
+    for number, shape in enumerate(shapes):
+        labels = np.zeros(shape, np.uint8)
+        labels[: shape[0] // 2] = 1
+        labels[0, 0] = 255
+        pixels = np.where(labels[..., None] == 1, (200, 20, 20), (20, 20, 200)).astype(np.uint8)
+        Image.fromarray(pixels + rng.integers(0, 9, pixels.shape, dtype=np.uint8)).save(
+            folder / f"images/test/{number}.png"
+        )
+        Image.fromarray(labels).save(folder / f"masks/test/{number}.png")
+    path = folder / "benchmark.toml"
+    path.write_text(
+        f"""[benchmark]
+id = "my-maps"
+task = "zero-shot-segmentation"
+[data]
+kind = "maps"
+root = "images"
+annotations = "masks/{{}}/*.png"
+[splits]
+test = "test"
+[classes]
+names = ["blue", "red", "green"]
+templates = ["a {{}} square"]
+{more}
+"""
+    )
+    return path
+
+
+def own_outcome(path: Path, **how: Any) -> Outcome:
+    benchmark = own_benchmark(path)
+    benchmark = replace(benchmark, training={**benchmark.training, "features": "value"})
+    data = benchmark.load("file", DataRequest(None, None, 64))
+    return run_task(Job(load_encoder("micro-clip"), benchmark, data, Settings(**how)))
+
+
+def test_own_maps_are_scored_at_their_own_size_without_training_images(tmp_path: Path) -> None:
+    path = written(tmp_path, more='synonyms = { red = ["pink"] }')
+    given = own_outcome(path)
+    rows = given.training["by_class_iou"]
+    assert sum(row["pixels"] for row in rows) == 70 * 90 + 64 * 64 - 2  # every pixel counts, but those of 255
+    assert given.training["absent"] == ["green"]
+    assert "4 words for 3 classes (the data's names, with synonyms)" in given.training["setting"]
+    assert "trained_head" not in given.training["beside"]
+    assert "for nothing trains" in given.training["beside"]["blind"]["how"]
+    assert given.scores[0].value > given.scores[0].chance
+    results = gate_runner.run([str(path)], patch_features=["value"], output=tmp_path / "run", show=False).results
+    assert [result.name for result in results] == ["my-maps@features=value"]
+    assert results[0].scores[0].value == pytest.approx(given.scores[0].value, abs=1e-6)
+
+
+def test_own_maps_that_cannot_be_scored_say_why(tmp_path: Path) -> None:
+    path = written(tmp_path / "sizes")
+    Image.fromarray(np.zeros((10, 20), np.uint8)).save(tmp_path / "sizes/masks/test/1.png")
+    with pytest.raises(DataError, match=r"another shape than their pictures, such as .*masks/test/1\.png: 20 x 10 for"):
+        own_outcome(path)
+    path = written(tmp_path / "values")
+    Image.fromarray(np.full((64, 64), 9, np.uint8)).save(tmp_path / "values/masks/test/1.png")
+    with pytest.raises(DataError, match=r"masks/test/1\.png has the value 9"):
+        own_outcome(path)
+    with pytest.raises(UsageError, match="word 'red' stands for two classes, 'blue' and 'red'"):
+        own_outcome(written(tmp_path / "twice", more='synonyms = { blue = ["red"] }'))
+    with pytest.raises(UsageError, match="background class 'sky' is not among the classes"):
+        own_outcome(written(tmp_path / "sky", more='background = "sky"'))
+    with pytest.raises(UsageError, match="has no validation images"):
+        own_outcome(written(tmp_path / "none", more='background = "blue"'), background_threshold="validation")
