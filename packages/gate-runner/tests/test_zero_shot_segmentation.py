@@ -24,7 +24,7 @@ from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Outcome, run_task
 from gate_runner.tasks.segmenting.presets import find_preset
 from gate_runner.tasks.segmenting.tables import overview
-from vision_adapters.metrics import evaluate
+from paired_scores.metrics import evaluate
 
 NAME = "zero-shot-segmentation"
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from gate_runner.errors import DataError
 from gate_runner.tasks.score import Score
+from paired_scores.metrics import score_outcomes
+from paired_scores.metrics.arrays import UndefinedMetricError
 from vision_adapters.losses import IGNORED
-from vision_adapters.metrics import score_outcomes
-from vision_adapters.metrics.arrays import UndefinedMetricError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

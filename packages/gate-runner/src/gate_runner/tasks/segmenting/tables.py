@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gate_runner.charts.table import Table
-from vision_adapters.best import worse_than_another
+from paired_scores.best import worse_than_another
 
 TASK = "zero-shot-segmentation"
 _PERMUTATIONS = 1999
