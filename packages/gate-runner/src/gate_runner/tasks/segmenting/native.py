@@ -32,7 +32,7 @@ def truth_at(split: Split[Any], index: int) -> Int[Tensor, "h w"]:
     """Return a class map as its file has it."""
     targets = split.targets
     if isinstance(targets, Maps):
-        return torch.from_numpy(np.array(targets.read(targets.files[index], None)))  # type: ignore[arg-type]  # no side: as it is
+        return torch.from_numpy(np.array(targets.read(targets.files[index], None)))
     target: Tensor = targets[index]
     return target
 
