@@ -190,6 +190,8 @@ def _write(
         progress("entities", len(columns), len(columns))
     folder.meta = {"source": source, "left_out": left_out} if before is None else dict(before.meta)
     folder.meta["count"] = len(columns)
+    if hasattr(rows, "added"):
+        folder.meta["infobox_images"] = rows.added
     if hasattr(rows, "without_label"):
         dump = cast("WikidataDump", rows)
         if not len(columns):
@@ -204,9 +206,12 @@ def build_kb_from_file(
     *,
     file_format: str | None = None,
     languages: Sequence[str] | None = None,
+    infobox: str | Path | None = None,
     **options: Any,
 ) -> KnowledgeBase:
     r"""Build a knowledge base from an entity file: arguments as in `read_entities` and `build_kb`.
+
+    ``infobox`` is Wikipedia's dump of articles: entities without an image get that of their article's infobox.
 
     Example:
         >>> import tempfile, pathlib
@@ -218,6 +223,10 @@ def build_kb_from_file(
     from oven_retrieval.readers import read_entities
 
     rows = read_entities(source, file_format, languages=languages)
+    if infobox is not None:
+        from oven_retrieval.infobox import Illustrated, infobox_images
+
+        rows = Illustrated(rows, infobox_images(infobox))
     return build_kb(rows, path, source=str(source), **options)
 
 

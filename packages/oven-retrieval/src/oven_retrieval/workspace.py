@@ -44,6 +44,7 @@ def build_workspace(
     tokenizer: str = "words",
     ngrams: bool = True,
     languages: Sequence[str] | None = None,
+    infobox: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> NameLinker:
@@ -55,6 +56,7 @@ def build_workspace(
             folder / "kb",
             file_format=file_format,
             languages=languages,
+            infobox=infobox,
             filters=filters,
             overwrite=overwrite,
             progress=progress,

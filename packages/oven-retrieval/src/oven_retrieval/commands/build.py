@@ -26,6 +26,10 @@ def build(
     language: Annotated[
         list[str] | None, typer.Option(help="Of a Wikidata dump: en, de, zh-hans… The most wanted first; repeatable.")
     ] = None,
+    infobox: Annotated[
+        Path | None,
+        typer.Option(help="Wikipedia's dump of articles (XML, .bz2): images of infoboxes for entities without one."),
+    ] = None,
     file_format: FileFormat = None,
     leave_out: LeaveOut = None,
     tokenizer: Annotated[
@@ -60,11 +64,14 @@ def build(
             tokenizer=tokenizer,
             ngrams=ngrams,
             languages=language,
+            infobox=infobox,
             overwrite=overwrite,
             progress=progress,
         )
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in linker.kb.meta["left_out"].items() if count)
     echo(f"{len(linker.kb):,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
+    if "infobox_images" in linker.kb.meta:
+        echo(f"{linker.kb.meta['infobox_images']:,} entities have the image of their article's infobox")
     for tag, count in linker.kb.meta.get("languages", {}).items():
         echo(f"{count:,} labels in {tag}" + ("" if count else ": is that a language's tag?"))
     if linker.kb.meta.get("cut"):
