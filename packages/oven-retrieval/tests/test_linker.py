@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 from collections import defaultdict
@@ -18,6 +19,7 @@ from oven_retrieval import (
     STEPS,
     Entity,
     FolderError,
+    KnowledgeBase,
     Ranking,
     build_kb,
     build_kb_from_file,
@@ -329,3 +331,50 @@ def test_a_ranking_of_vectors_is_told_its_knowledge_base(tmp_path):
         ranking.ids()
     with pytest.raises(ValueError, match="steps: only answers of `link` have them"):
         ranking.steps()
+
+
+def damaged(folder: Path, column: str, change) -> None:
+    """Write another array into a column of a folder, and its type, shape and digest into the manifest."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    entry, file = manifest["columns"][column], folder / f"{column}.bin"
+    values = change(np.fromfile(file, entry["dtype"]).reshape(entry["shape"]))
+    values.tofile(file)
+    entry |= {"dtype": values.dtype.str, "shape": list(values.shape)}
+    entry["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def first_is(value):
+    def change(values):
+        values[:] = value
+        return values
+
+    return change
+
+
+@pytest.mark.parametrize(("column", "change"), [
+    ("names/exact_spelling", lambda values: values[:-3]),
+    ("names/exact_row", lambda values: values[None]),
+    ("names/exact_row", lambda values: values.astype(np.float32)),
+    ("names/exact_row", first_is(2**31 - 1)),
+    ("names/ngram_length", lambda values: values[:1]),
+    ("names/bm25_bound", lambda values: values.ravel()),
+    ("names/bm25_owner", first_is(2**31 - 1)),
+    ("kb/popularity", lambda values: values[:-1]),
+    ("kb/popularity", lambda values: values.astype(np.int64)),
+    ("kb/name.sums", lambda values: values[None]),
+    ("kb/description.ends", lambda values: values[:-1]),
+    ("kb/id_row", lambda values: values[:3]),
+])  # fmt: skip
+def test_columns_that_do_not_fit_one_another_are_one_line(tmp_path, column, change):
+    """Each with the digest that fits."""
+    kb = build_kb(CITIES, tmp_path / "kb")
+    build_name_index(kb, tmp_path / "names")
+    folder, _, name = column.partition("/")
+    damaged(tmp_path / folder, name, change)
+    with pytest.raises(FolderError, match=r"build it (again|anew)") as raised:  # noqa: PT012 - opening, or any of these
+        linker = open_name_index(tmp_path / "names", KnowledgeBase(tmp_path / "kb", verify=True), verify=True)
+        for queries in (["paris"], ["Filler a", "parris texas", "lumière ville", "nothing"]):
+            linker.link(queries, 3)
+            linker.link(queries, 3, exact_first=False)
+    assert "\n" not in str(raised.value)

@@ -24,6 +24,7 @@ Array = npt.NDArray[Any]
 MANIFEST = "manifest.json"
 FORMAT = 1
 _TRIES = 100
+_FLOATS = frozenset({"popularity", "ngram_weight"})
 
 
 def check_row(row: int, count: int) -> int:
@@ -178,6 +179,18 @@ class Folder:
         if name not in self._mapped:
             self._mapped[name] = self._map(name)
         return self._mapped[name]
+
+    def check_alike(self, *names: str, count: int | None = None) -> None:
+        """Refuse columns, of those that the folder has, that are no vectors of one length."""
+        for name in (name for name in names if name in self._columns):
+            shape, dtype = self._columns[name]["shape"], np.dtype(self._columns[name]["dtype"])
+            count = int(shape[0]) if count is None else count
+            floats = name in _FLOATS
+            if list(shape) != [count] or (dtype.kind == "f") != floats:
+                raise FolderError(
+                    f"{self.path / MANIFEST}: column {name!r} is {dtype} {list(shape)}, expected "
+                    f"{'floats' if floats else 'whole numbers'} [{count}]: it was changed; build it again"
+                )
 
     def map_all(self) -> None:
         """Map every column now, so that what takes this folder's place later makes no difference."""

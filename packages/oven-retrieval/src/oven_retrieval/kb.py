@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from oven_retrieval.names import NameLinker
 
 KIND = "oven-knowledge-base"
+_OF_ENTITIES = (
+    "id.ends", "id.sums", "name.ends", "name.sums", "description.ends", "image.ends", "alias_ends", "category",
+    "language", "popularity", "id_hash", "id_row",
+)  # fmt: skip
+"""Columns with one number for each entity."""
 
 
 class LinkedEntity(NamedTuple):
@@ -68,6 +73,8 @@ class KnowledgeBase(Sequence[Entity]):
         self._is_temporary = False
         if not isinstance(count, int) or count != len(self.ids):
             raise FolderError(f"{path}: the manifest counts {count!r:.40} entities, there are {len(self.ids)} ids")
+        folder.check_alike(*_OF_ENTITIES, count=count)
+        folder.check_alike("alias.ends", "alias_language")
 
     @classmethod
     def from_names(cls, names: Iterable[str]) -> KnowledgeBase:

@@ -175,6 +175,8 @@ class Impacts(NamedTuple):
     def read(cls, folder: Folder) -> Impacts:
         """Map the arrays of a folder."""
         impacts: Impacts = folder.table("bm25", cls)
+        if impacts.bound.shape != (len(impacts.token_hash), LENGTHS):
+            raise FolderError(DAMAGED)
         return impacts
 
 

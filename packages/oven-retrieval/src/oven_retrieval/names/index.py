@@ -159,6 +159,9 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
             f"{folder.path}: built from the entities {folder.meta['kb'][:12]}…, expected those of {kb.path}, "
             f"{kb.hash[:12]}…; bring it up to date (update_name_index, or `oven update`)"
         )
+    for prefix, kind in (("exact", ExactTable), ("loose", LooseTable)):
+        folder.check_alike(*(f"{prefix}_{name}" for name in kind._fields))
+    folder.check_alike("ngram_weight", "ngram_length", "ngram_origin")
     exact = ExactTable.read(folder)
     inflections = None
     if "loose_key" in folder:

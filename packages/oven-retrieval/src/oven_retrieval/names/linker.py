@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from oven_retrieval.folder import FolderError
 from oven_retrieval.names.exact import ExactMatches, ExactTable
+from oven_retrieval.names.impacts import DAMAGED
 from oven_retrieval.names.inflection import Inflections, LooseMatches
 from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
 from oven_retrieval.names.places import spoken_in, wanted_languages
@@ -174,12 +176,18 @@ class NameLinker:
         if languages is not None or not exact_first or not guesses or allowed is not None:
             scope = self._scope(languages, exact_first, guesses, allowed)
         check_k(k)
-        if len(names) == 1:
-            links = self._link_one(names[0], k, scope)
-        elif len(names) <= _ONE_BY_ONE:
-            links = joined([self._link_one(name, k, scope) for name in names] or [_no_links(0, k)])
-        else:
-            links = joined([self._link_block(names[i : i + _BLOCK], k, scope) for i in range(0, len(names), _BLOCK)])
+        try:
+            if len(names) == 1:
+                links = self._link_one(names[0], k, scope)
+            elif len(names) <= _ONE_BY_ONE:
+                links = joined([self._link_one(name, k, scope) for name in names] or [_no_links(0, k)])
+            else:
+                parts = [names[i : i + _BLOCK] for i in range(0, len(names), _BLOCK)]
+                links = joined([self._link_block(part, k, scope) for part in parts])
+        except IndexError as error:  # the index names a place that there is not
+            raise FolderError(DAMAGED) from error
+        if links.rows.size and links.rows.max() >= len(self.kb):
+            raise FolderError(DAMAGED)
         links.kb = self.kb
         return links
 
