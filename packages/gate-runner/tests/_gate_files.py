@@ -184,6 +184,23 @@ def pascal(root: Path) -> None:
             matlab(root / "trainval" / f"{stem}.mat", LabelMap=halves(458, 300).astype(np.uint16))
 
 
+def voc(root: Path) -> None:
+    """VOC 2012 as its archive has it: maps with a palette, borders of 255."""
+    folder = root / "VOCdevkit" / "VOC2012"
+    for split, count in (("train", 12), ("val", 2)):
+        stems = [f"2007_{split}{index:06}" for index in range(count)]
+        text(folder / "ImageSets" / "Segmentation" / f"{split}.txt", stems)
+        for stem in stems:
+            picture(folder / "JPEGImages" / f"{stem}.jpg")
+            values = halves(0, 20)
+            values[0] = 255
+            path = folder / "SegmentationClass" / f"{stem}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            indexed = Image.fromarray(values.astype(np.uint8), "P")
+            indexed.putpalette([part for index in range(256) for part in (index, 0, 255 - index)])
+            indexed.save(path)
+
+
 def nyu(root: Path) -> None:
     h5py = pytest.importorskip("h5py")
     (root / "nyu").mkdir(parents=True)

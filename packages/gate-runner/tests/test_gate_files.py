@@ -28,6 +28,10 @@ from . import _gate_files as write
 OTHERS = {
     "chestxray14": "gate_data.originals.medical:chestxray14",
     "nyu-depth": "gate_data.originals.segmentation:nyu_depth",
+    "voc20": "gate_data.originals.open_vocabulary:voc20",
+    "voc21": "gate_data.originals.open_vocabulary:voc21",
+    "context60": "gate_data.originals.open_vocabulary:context60",
+    "coco-object": "gate_data.originals.open_vocabulary:coco_object",
 }
 
 
@@ -60,6 +64,10 @@ LAYOUTS: list[tuple[str, Callable[[Path], None], tuple[int, int, int]]] = [
     ("coco-10k", write.coco_10k, (11, 1, 2)),
     ("coco-164k", write.coco_164k, (11, 1, 2)),
     ("pascal", write.pascal, (11, 1, 2)),
+    ("voc20", write.voc, (11, 1, 2)),
+    ("voc21", write.voc, (11, 1, 2)),
+    ("context60", write.pascal, (11, 1, 2)),
+    ("coco-object", write.coco_164k, (11, 1, 2)),
     ("chexpert", write.chexpert, (22, 2, 3)),
     ("chexpert", lambda root: write.chexpert(root, batches=True), (22, 2, 3)),
     ("chestxray14", write.chestxray14, (15, 1, 4)),
@@ -150,12 +158,35 @@ def test_maps_count_what_they_should(tmp_path: Path) -> None:
         ("coco-10k", write.coco_10k, -100, 170),
         ("coco-164k", write.coco_164k, -100, 170),
         ("pascal", write.pascal, 58, -100),
+        ("context60", write.pascal, 59, 0),
+        ("coco-object", write.coco_164k, -100, 0),
     ):
         (tmp_path / name).mkdir()
         layout(tmp_path / name)
         row = load(name, tmp_path / name).test.targets[0][0]
         assert (int(row[0]), int(row[-1])) == (left, right), name
     assert SHEETS["pascal"].classes == len(read_table("pascal_context")["ids"])
+
+
+def test_vocs_background_is_a_class_or_counts_nowhere_and_borders_never_count(tmp_path: Path) -> None:
+    write.voc(tmp_path)
+    with_background, things = (load(name, tmp_path).test.targets.map_of(0, whole=True) for name in ("voc21", "voc20"))
+    assert with_background.shape == (10, 12)
+    assert set(with_background[0]) == set(things[0]) == {-100}
+    assert (with_background[1, 0], with_background[1, -1]) == (0, 20)
+    assert (things[1, 0], things[1, -1]) == (-100, 19)
+
+
+def test_things_of_coco_are_counted_from_1(tmp_path: Path) -> None:
+    write.coco_164k(tmp_path)
+    path = tmp_path / "coco" / "annotations" / "val2017" / f"{0:012}.png"
+    write.class_map(path, write.halves(0, 89))
+    data = load("coco-object", tmp_path)
+    row = data.test.targets.map_of(0, whole=True)[0]
+    assert (row[0], row[-1]) == (1, 80)
+    assert (data.classes[1], data.classes[80], len(data.classes)) == ("person", "toothbrush", 81)
+    context = load("context60", (write.pascal(tmp_path), tmp_path)[1])
+    assert (len(context.classes), context.classes[0]) == (60, "background")
 
 
 def test_whole_cities_validate(tmp_path: Path) -> None:

@@ -22,9 +22,11 @@ from gate_runner.errors import DataError, MissingCapabilityError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Outcome, run_task
-from gate_runner.tasks.segmenting.presets import find_preset
+from gate_runner.tasks.segmenting.presets import SETS, find_preset
 from gate_runner.tasks.segmenting.tables import overview
 from paired_scores.metrics import evaluate
+
+from . import _gate_files as write
 
 NAME = "zero-shot-segmentation"
 
@@ -238,3 +240,28 @@ def test_own_maps_that_cannot_be_scored_say_why(tmp_path: Path) -> None:
         own_outcome(written(tmp_path / "sky", more='background = "sky"'))
     with pytest.raises(UsageError, match="has no validation images"):
         own_outcome(written(tmp_path / "none", more='background = "blue"'), background_threshold="validation")
+
+
+def test_packs_are_the_eight_published_sets_and_the_stand_ins(tmp_path: Path) -> None:
+    names = [benchmark.id for benchmark in resolve(["open-vocabulary"])]
+    assert names == [f"{name}@{NAME}" for name in SETS]
+    made = resolve(["micro/open-vocabulary"])
+    assert [(benchmark.id, set(benchmark.sources)) for benchmark in made] == [
+        (f"ade20k@{NAME}", {"micro"}),
+        (NAME, {"micro"}),
+    ]
+    write.voc(tmp_path)
+    results = gate_runner.run(
+        "open-vocabulary",
+        data_root=tmp_path,
+        patch_features=["sclip"],
+        background_threshold="validation",
+        output=tmp_path / "run",
+        show=False,
+    ).results
+    assert [result.name for result in results] == [f"{name}@{NAME},features=sclip" for name in ("voc21", "voc20")]
+    with_background, things = results
+    assert with_background.training["threshold"]["rule"] == "validation"
+    assert things.training["threshold"]["rule"] == "none"
+    pixels = sum(row["pixels"] for row in with_background.training["by_class_iou"])
+    assert pixels == 2 * (10 - 1) * 12  # at their own size, without the borders

@@ -12,6 +12,10 @@ ORIGINALS: dict[str, str] = {
     **{f"odinw-{about['id']}": f"gate_data.originals.odinw:{about['id']}" for about in read_table("odinw")["sets"]},
     **{name: f"gate_data.coop.originals:{name.replace('-', '_')}" for name in COOP},
     "nyu-depth": "gate_data.originals.segmentation:nyu_depth",
+    "voc20": "gate_data.originals.open_vocabulary:voc20",
+    "voc21": "gate_data.originals.open_vocabulary:voc21",
+    "context60": "gate_data.originals.open_vocabulary:context60",
+    "coco-object": "gate_data.originals.open_vocabulary:coco_object",
     "chestxray14": "gate_data.originals.medical:chestxray14",
 }
 """``module:name`` of its `gate_data.original_files.Originals`."""

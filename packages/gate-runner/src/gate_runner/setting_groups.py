@@ -204,7 +204,7 @@ class FeatureSettings:
     background_threshold: str = _features(
         "preset",
         "Zero-shot segmentation: probability below which is background: preset, none, validation or a number.\n"
-        "``validation`` chooses it on validation images; reports show the whole curve.",
+        "``validation`` chooses it on validation images, where data have a background; reports show the whole curve.",
         read=threshold_in,
         accepts=float | str,
         identity="data",

@@ -124,6 +124,31 @@ def _made(name: str, title: str, metric: str = "accuracy") -> Benchmark:
     )
 
 
+_OPEN = {
+    "voc21": ("PASCAL VOC 2012 segmentation, 20 things and background", "voc"),
+    "voc20": ("PASCAL VOC 2012 segmentation, 20 things", "voc"),
+    "context60": ("PASCAL Context segmentation, 59 classes and background", "pascal"),
+    "coco-object": ("COCO-Object segmentation, 80 things and background", "coco-164k"),
+}
+"""Sets of zero-shot segmentation that are none of GATE's: their titles, and whose files they are."""
+
+
+def _of_words(name: str, title: str, files: str) -> Benchmark:
+    sheet, task = SHEETS.get(files), _TASKS["segmentation"]
+    voc = "Everingham et al., The PASCAL Visual Object Classes Challenge: A Retrospective, IJCV 2015"
+    return Benchmark(
+        id=name,
+        title=title,
+        task=task.id,
+        metrics=("miou", "mean_acc", "overall_acc"),
+        sources={"local": ORIGINALS[name]},
+        training=task.training,
+        original_training=task.original_training,
+        licence="Flickr's terms" if sheet is None else sheet.licence,
+        citation=voc if sheet is None else sheet.citation,
+    )
+
+
 _ALL = (
     *map(_of_sheet, SHEETS.values()),
     *(of_few_shot(_of_sheet(SHEETS[name]), "gate") for name in _FEW_SHOT),
@@ -139,6 +164,7 @@ _ALL = (
         )
         for name, title in _MICRO_DETECTION.items()
     ),
+    *(_of_words(name, *about) for name, about in _OPEN.items()),
     *map(_of_icinw, ICINW.values()),
     *map(_of_coop, COOP.values()),
     _made("makers", "marks of sixteen makers, under names that say nothing"),
@@ -264,6 +290,8 @@ _ALL = (
 BENCHMARKS: dict[str, Benchmark] = {benchmark.id: benchmark for benchmark in _ALL}
 """Every benchmark by its id."""
 
+SEGMENTED = ("voc21", "context60", "coco-object", "voc20", "pascal", "coco-164k", "cityscapes", "ade20k")
+"""The eight sets of the tables of zero-shot segmentation; the first three have a background."""
 _TIERS = read_table("tiers")
 PACKS: dict[str, tuple[str, ...]] = {
     **{name: tuple(_TIERS[name]) for name in ("small", "base", "big")},
@@ -280,6 +308,8 @@ PACKS: dict[str, tuple[str, ...]] = {
     "icinw": tuple(ICINW),
     "coop": ELEVEN,
     "coop-domain": ("coop-imagenet", *DOMAINS),
+    "open-vocabulary": tuple(f"{name}@zero-shot-segmentation" for name in SEGMENTED),
+    "micro/open-vocabulary": ("micro/ade20k@zero-shot-segmentation", "micro/zero-shot-segmentation"),
     "micro/icinw": (*(row.id for row in _ALL if row.id.startswith("icinw-")), "digits"),
 }
 """Named lists of benchmarks; ``small``, ``base`` and ``big`` are GATE's tiers of 8, 15 and 21 (the paper's figure 4),
@@ -289,7 +319,7 @@ few-shot table; with ``--protocol domain`` it stands for ``coop-domain``."""
 SWEPT = {"shots": "0,5,20,50,full", "init": "random,language"}
 """ELEVATER's axes, over which the packs of its data sets are swept where no others are asked for."""
 SWEPT_PACKS = ("icinw", "micro/icinw")
-PARTIAL = ("compositional", "odinw", "odinw13", "coop", "coop-domain")
+PARTIAL = ("compositional", "odinw", "odinw13", "open-vocabulary", "coop", "coop-domain")
 """Packs of which a data root may hold a part: what is not there is named and left out, not an error."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,11 +48,19 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
                         f"{name} does not exist; expected a pack, a benchmark or a benchmark's file (.toml)"
                     )
                 raise unknown("pack or benchmark", base, {**PACKS, **benchmarks})
-        members = [benchmarks[member] for member in PACKS.get(base, (base,))] if stand_in is None else [stand_in]
+        packed = (_member(member, benchmarks) for member in PACKS.get(base, (base,)))
+        members = list(packed) if stand_in is None else [stand_in]
         for plain in members:
             benchmark = _varied(plain, variant) if variant else plain
             resolved[benchmark.id] = benchmark
     return list(resolved.values())
+
+
+def _member(name: str, benchmarks: Mapping[str, Benchmark]) -> Benchmark:
+    """A pack's member: a benchmark, a variant of one, or a stand-in."""
+    base, _, variant = name.partition("@")
+    plain = _stand_in(base) or benchmarks[base]
+    return _varied(plain, variant) if variant else plain
 
 
 def _stand_in(name: str) -> Benchmark | None:

@@ -32,7 +32,7 @@ def truth_at(split: Split[Any], index: int) -> Int[Tensor, "h w"]:
     """Return a class map as its file has it."""
     targets = split.targets
     if isinstance(targets, Maps):
-        return torch.from_numpy(np.array(targets.read(targets.files[index], None)))
+        return torch.from_numpy(targets.map_of(index, whole=True).copy())
     target: Tensor = targets[index]
     return target
 

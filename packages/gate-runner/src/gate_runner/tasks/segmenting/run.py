@@ -149,6 +149,8 @@ def _setting(job: Job, classes: tuple[str, ...]) -> Setting:
     threshold = settings.background_threshold
     if threshold == "preset":
         threshold = f"{preset.threshold:g}" if preset.threshold and words.background is not None else "none"
+    elif threshold == "validation" and words.background is None:
+        threshold = "none"  # a pack has sets with a background and sets without
     if threshold not in ("none", "0") and words.background is None:
         raise UsageError(f"background_threshold={threshold} needs a background class; {job.benchmark.id} has none")
     if settings.background == "threshold" and threshold in ("none", "0"):
