@@ -249,3 +249,18 @@ def test_own_data_take_the_same(folder: Path, tmp_path: Path) -> None:
     (result,) = gate_runner.run(str(path), output=tmp_path / "again", show=False)
     assert result.status == "failed"
     assert "prompt set 'imagenet-1k' lacks" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [
+        (("001.Black_footed_Albatross", "002.Laysan_Albatross"), ("Black footed Albatross", "Laysan Albatross")),
+        (("birds/0_owl", "cats/1_lynx"), ("owl", "lynx")),
+        (("2-door", "4-door"), ("2-door", "4-door")),
+        (("1_door", "2_door"), ("1 door", "2 door")),
+        (("1.0", "2.0"), ("1.0", "2.0")),
+        (("1_a", "b"), ("1 a", "b")),
+    ],
+)
+def test_numbers_that_put_folders_in_order_are_no_words(classes: tuple[str, ...], words: tuple[str, ...]) -> None:
+    assert ClassWords().named(classes) == words

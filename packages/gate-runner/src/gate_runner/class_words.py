@@ -75,7 +75,8 @@ class ClassWords:
     def named(self, classes: Sequence[str]) -> tuple[str, ...]:
         """What classes are called before any prompt set is asked: by the file of names, WordNet, or as they are.
 
-        Of ``GROUP/CLASS`` it is the class alone, where no two groups have one of the same name.
+        Of ``GROUP/CLASS`` it is the class alone, where no two groups have one of the same name. Numbers that only put
+        the classes into an order, as in ``001.Black_footed_Albatross``, are left out.
         """
         if self.names:
             return names_from_file(Path(self.names), classes)
@@ -85,7 +86,7 @@ class ClassWords:
                 return words
         inner = [name.rpartition("/")[2] for name in classes]
         alone = all("/" in name for name in classes) and len(set(inner)) == len(inner)
-        return tuple(name.replace("_", " ") for name in (inner if alone else classes))
+        return tuple(name.replace("_", " ") for name in without_numbers(inner if alone else classes))
 
     def _prompts(self, classes: Sequence[str]) -> ClassPrompts:
         from knowledge_prompts import ClassPrompts, load_class_prompts
@@ -148,6 +149,24 @@ class ClassWords:
         live = WordNet() if "wordnet" in self.knowledge else None
         listed = [_spec(source) for source in self.knowledge if source != "wordnet"]
         return gather_sources(prompts, wordnet=live, sources=listed)
+
+
+_NUMBERED = re.compile(r"([0-9]{1,6})[._-]+(?=.*[^\W\d_])(.+)", re.DOTALL)
+
+
+def without_numbers(names: Sequence[str]) -> list[str]:
+    """Return names without the numbers before them, where these count all of the classes from 0, or 1, on.
+
+    Example:
+        >>> without_numbers(["001.Black_footed_Albatross", "002.Laysan_Albatross"])
+        ['Black_footed_Albatross', 'Laysan_Albatross']
+        >>> without_numbers(["2-door", "4-door"])
+        ['2-door', '4-door']
+    """
+    parts = [match.groups() for name in names if (match := _NUMBERED.fullmatch(name))]
+    numbers = sorted(int(number) for number, _ in parts)
+    counted = len(parts) == len(names) and numbers in (list(range(len(parts))), list(range(1, len(parts) + 1)))
+    return [name for _, name in parts] if counted and len({name for _, name in parts}) == len(parts) else list(names)
 
 
 _TWINS = 0.98
