@@ -216,3 +216,26 @@ def test_captions_of_several_images_are_told(tmp_path: Path) -> None:
     note = captioned(tmp_path / "shared", [f"a thing {number % 9}" for number in range(12)])
     assert "3 captions stand with several images, such as 'a thing 0' with 2" in note
     assert "several images" not in captioned(tmp_path / "own", [f"a thing {number}" for number in range(12)])
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "expected"),
+    [
+        ("is_test", "01", "column 'is_test' is not used: if it divides the samples"),
+        ("Fold", "123", "column 'Fold' is not used: if it divides the samples"),
+        ("PatientID", "abc", "column 'PatientID' is not used: if its samples belong together"),
+        ("lesion_id", "abc", "column 'lesion_id' is not used: if its samples belong together"),
+        ("patient", "abc", ""),
+        ("split", ("train", "test", "val"), ""),
+        ("width", "123", ""),
+    ],
+)
+def test_columns_that_may_divide_the_samples_are_told_if_they_are_not_used(
+    tmp_path: Path, column: str, values: tuple[str, ...], expected: str
+) -> None:
+    for number in range(12):
+        picture(tmp_path / f"{number}.png", number)
+    rows = "".join(f"{row}.png,{'ab'[row % 2]},{values[row % len(values)]}\n" for row in range(12))
+    (tmp_path / "t.csv").write_text(f"image,label,{column}\n{rows}")
+    remarks = "; ".join(guess(tmp_path).remarks)
+    assert expected in remarks if expected else "not used" not in remarks

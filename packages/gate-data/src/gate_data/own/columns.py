@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,7 @@ def of_tables(folder: Path, paths: Sequence[Path]) -> Guess:
     data |= {"image": roles["image"], **fields}
     listed = ", ".join(str(table_path.relative_to(folder)) for table_path in paths)
     remarks = [f"{listed}: a row per sample, files in column {roles['image']!r}", *remarks, f"taken for {task}"]
+    remarks += _passed_over(columns, {*roles.values(), *_texts_in(fields)}, divided=bool(splits or roles["split"]))
     if splits:
         firsts = {
             name: str(next(iter(table(folder / file, ()))).values[roles["image"]]) for name, file in splits.items()
@@ -133,6 +134,29 @@ def of_tables(folder: Path, paths: Sequence[Path]) -> Guess:
         return Guess.of(task, data, None, remarks, columns=named)
     marks = sorted({str(row.values.get(named["column"])) for row in table(path, ())})
     return Guess.of(task, data, splits_in(marks, exact=True), remarks, columns=named)
+
+
+_SPLIT_LIKE = re.compile(r"(is_?)?(train(ing)?|test(ing)?|val(id(ation)?)?)(_image|_set)?|fold|set|phase|usage")
+_GROUP_LIKE = re.compile(r"(patient|subject|person|lesion|scene|site|session|video|user)(_?(id|no|number|name))?")
+
+
+def _passed_over(columns: Sequence[str], used: Set[str], *, divided: bool) -> Iterator[str]:
+    """Yield what to do about columns that are not used, and may say how the samples are divided."""
+    for name in columns:
+        if name in used:
+            continue
+        if _SPLIT_LIKE.fullmatch(name.casefold()) and not divided:
+            yield (
+                f"column {name!r} is not used: if it divides the samples, name one with train, validation and test as "
+                "'column' under [splits]"
+            )
+        elif _GROUP_LIKE.fullmatch(name.casefold()):
+            yield f"column {name!r} is not used: if its samples belong together, name it as 'group' under [splits]"
+
+
+def _texts_in(fields: Mapping[str, Any]) -> Iterator[str]:
+    for value in fields.values():
+        yield from (value,) if isinstance(value, str) else value
 
 
 def roots_of(roots: Mapping[str, str]) -> dict[str, Any]:
