@@ -323,3 +323,12 @@ def test_a_check_counts_beside_the_published_sizes(root: Path, tmp_path: Path) -
     assert (here.state, here.counts, here.expected) == ("incomplete", (30, 20), (3948, 1692))
     assert missing.state == "missing"
     assert "vgg/data/dtd" in missing.problems[0]
+
+
+def test_a_limit_behind_the_loading_takes_classes_in_turn_and_keeps_the_protocol(root: Path) -> None:
+    data = _few("coop-dtd", root, shots=1, protocol="base-to-new")
+    few = data.limited(5)
+    assert sorted(few.test.targets.tolist()) == [0, 1, 2, 3, 4]
+    assert (len(few.train), few.columns, few.base) == (3, data.columns, 3)
+    assert data.limited(None) is data
+    assert data.limited(100) is data

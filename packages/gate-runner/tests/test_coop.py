@@ -445,3 +445,12 @@ def test_missing_images_are_said_before_anything_is_computed(
     change(tmp_path / "data" / "dtd")
     with pytest.raises(DataError, match=r"1 of 50 images are not in .*red/train_0000.jpg"):
         parts_of(make_request("coop-dtd", output=tmp_path, settings=Settings(data_root=tmp_path / "data")))
+
+
+@pytest.mark.parametrize("protocol", ["few-shot", "base-to-new", "cross"])
+def test_a_plan_says_what_a_run_takes(protocol: str, root: Path, encoder: Encoder, tmp_path: Path) -> None:
+    planned = gate_runner.plan(
+        "coop-dtd", encoder=encoder, output=tmp_path, data_root=root, shots="1", seeds=(1,), protocol=protocol
+    )
+    assert len(planned.parts) > 1
+    assert [part.reason for part in planned.parts] == [""] * len(planned.parts)

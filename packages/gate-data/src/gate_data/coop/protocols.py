@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -69,6 +69,13 @@ class FewShotData(Data[Any]):
         self.train.note_in(digest)
         self.validation.note_in(digest)
         return digest.hexdigest()
+
+    def limited(self, limit: int | None) -> FewShotData:
+        """Return the same with at most so many test images, of every class as far as they go; draws stay whole."""
+        if limit is None or limit >= len(self.test):
+            return self
+        rows = spread(self.test.targets.tolist(), limit)
+        return replace(self, test=self.test.take(as_targets(rows)))
 
     @property
     def base(self) -> int:
