@@ -81,7 +81,13 @@ def measured(case: str, root: Path, steps: int) -> dict[str, Any]:
     argv = [benchmark, "--encoder", encoder, "--data-root", str(root), "--isolate", "none", *options]
     fields = {"steps": steps, "batch_size": 1, "validate_every": steps, "lr": 1e-4}
     with tempfile.TemporaryDirectory() as folder:
-        argv += ["--output", folder, "--batch-size", "1", *(f"--set={name}={value}" for name, value in fields.items())]
+        argv += [
+            "--output",
+            folder,
+            "--setting",
+            "batch_size=1",
+            *(f"--set={name}={value}" for name, value in fields.items()),
+        ]
         load, start = os.getloadavg()[0], time.perf_counter()
         process = subprocess.Popen([*COMMAND, *argv], stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)

@@ -176,7 +176,7 @@ def test_a_half_written_result_is_named(request_for: RunRequest) -> None:
     ("change", "message"),
     [
         ({"limit": 0}, "--limit must be at least 1, not 0"),
-        ({"batch_size": 0}, "--batch-size must be at least 1, not 0"),
+        ({"batch_size": 0}, "setting batch_size must be at least 1, not 0"),
         ({"source": "hubb"}, "has no source 'hubb'; it has: local, hub, micro"),
         ({"data_root": Path("nowhere")}, "data root nowhere is not a folder"),
         ({"micro_batches": 0}, "setting micro_batches must be at least 1, not 0"),

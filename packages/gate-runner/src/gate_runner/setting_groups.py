@@ -430,7 +430,7 @@ class SweepSettings:
 class MachineSettings:
     """On what, and in how many processes; results do not depend on it but for rounding."""
 
-    batch_size: int = _machine(128, "Images per call of the encoder.", least=1, common=True)
+    batch_size: int = _machine(128, "Images per call of the encoder.\nIt is halved where memory runs out.", least=1)
     device: str = _machine(
         "auto", "A torch device; 'auto' takes the first GPU where there is one.", read=device_in, common=True
     )
