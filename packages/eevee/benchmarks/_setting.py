@@ -8,11 +8,11 @@ import platform
 import statistics
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import deap
 import numpy as np
-import torch
 
 import eevee
 
@@ -32,7 +32,7 @@ def setting() -> dict[str, object]:
         "cores": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": version("torch"),
         "numpy": np.__version__,
         "deap": deap.__version__,
         "eevee": eevee.__version__,

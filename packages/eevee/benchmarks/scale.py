@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-import torch
 from _setting import record
+from threadpoolctl import threadpool_limits
 
 from eevee import Benchmark, GpScorer, Metric, ResultTable, select, standardise
 from eevee.searching.space import Constraints, Space
@@ -64,7 +64,7 @@ def selected(table):
 
 
 def main() -> None:
-    torch.set_num_threads(1)
+    threadpool_limits(1)
     result: dict[str, object] = {}
     for missing in (0.0, 0.1):
         result[f"eevee check of a file of 10,000 x 50, {missing:.0%} missing"] = checked(made(10_000, 50, missing))
@@ -75,7 +75,7 @@ def main() -> None:
     clock = time.process_time()
     GpScorer().score(data, candidates)
     result["gp, 1,000 candidates of k = 8 on 121 x 38"] = round(time.process_time() - clock, 2)
-    torch.set_num_threads(2)
+    threadpool_limits(2)
     result["select, 10,000 x 50, 10% missing, k = 8"] = selected(made(10_000, 50, 0.1))
     record("scale", result)
 

@@ -16,7 +16,8 @@ import torch
 from _setting import alternate, record, stop
 
 from eevee import MlpScorer, RidgeScorer, load_table
-from eevee.scorers.mlp import draw_starts, shuffled_splits
+from eevee.scorers.mlp import shuffled_splits
+from eevee.scorers.networks import draw_starts
 from eevee.tables.standard import standardise
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 
 
 def ridge_residuals(values, mask, columns, groups, alpha):
@@ -37,17 +36,19 @@ def spearman(a, b):
     return float((ra * rb).sum() / length) if length else 0.0
 
 
-def module_scores(x, y, splits, starts, columns, *, epochs, lr, weight_decay, dtype=torch.float32):
+def module_scores(x, y, splits, starts, columns, *, epochs, lr, weight_decay, dtype="float32"):
     """Algorithm 1 with a torch module for every split: the held-out mean squared error of each.
 
     Args:
         x: (models, inputs) standardised inputs of one candidate.
         y: (models, metrics) standardised targets.
         splits: (splits, models), True where held out.
-        starts: draws of `eevee.scorers.mlp.draw_starts`.
+        starts: draws of `eevee.scorers.networks.draw_starts`.
         columns: the candidate's metric columns, which choose the first layer's draws.
     """
-    scores = []
+    import torch
+
+    scores, dtype = [], getattr(torch, dtype)
     x, y = torch.as_tensor(x, dtype=dtype), torch.as_tensor(y, dtype=dtype)
     for s, held_out in enumerate(torch.as_tensor(splits)):
         hidden = starts.first.shape[-1]

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from eevee import EeveeError, MlpScorer, load_table
-from eevee.scorers.mlp import draw_starts, shuffled_splits
+from eevee.scorers.mlp import shuffled_splits
 from eevee.tables.standard import standardise
 
 from ._reference import module_scores
 from ._tables import made_up
+
+pytest.importorskip("torch")
+draw_starts = pytest.importorskip("eevee.scorers.networks").draw_starts
 
 CANDIDATES = [(0,), (1, 4, 5), (0, 2), (0, 1, 2, 3, 4, 5)]
 

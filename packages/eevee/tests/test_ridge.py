@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
+from threadpoolctl import threadpool_limits
 
 from eevee import EeveeError, RidgeScorer, load_table
-from eevee.scorers.bordered import shared_bases
+from eevee.scorers.bordered import algebra_threads, shared_bases
 from eevee.scorers.ridge import _with_gaps, held_out_residuals, normal_equations, solve_for
 from eevee.scorers.scorer import leave_out, padded_columns
 from eevee.tables.standard import standardise
@@ -167,13 +167,13 @@ def narrower(table):
 def test_threads_do_not_change_scores():
     data = standardise(made_up(models=11, benchmarks=7, missing=0.3))
     candidates = list(itertools.combinations(range(7), 3))
-    alone = RidgeScorer().score(data, candidates)
-    torch.set_num_threads(2)
-    try:
+    with threadpool_limits(1):
+        assert algebra_threads() == 1
+        alone = RidgeScorer().score(data, candidates)
+    with threadpool_limits(2):
+        assert algebra_threads() == 2
         together = RidgeScorer().score(data, candidates)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(1)
+        assert algebra_threads() == 2
     np.testing.assert_array_equal(together, alone)
 
 

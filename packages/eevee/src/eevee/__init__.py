@@ -1,6 +1,6 @@
 """Which few benchmarks tell the rest, how surely, and at what cost.
 
-Names are imported when they are first used, since torch is slow to import; `__init__.pyi` lists them.
+Names are imported when they are first used, `__init__.pyi` lists them.
 """
 
 import lazy_loader

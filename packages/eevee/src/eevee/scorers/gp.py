@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 
 from eevee.errors import EeveeError
 from eevee.scorers.scorer import (
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jaxtyping import Bool, Float, Int
-    from torch import Tensor
 
     from eevee.tables.standard import Standardised
 
@@ -31,9 +29,9 @@ if TYPE_CHECKING:
 class Gaps(NamedTuple):
     """Where a table has gaps."""
 
-    rows: Int[Tensor, "p m"]
-    real: Bool[Tensor, "p m"]
-    seen: Float[Tensor, "n p"]
+    rows: Int[np.ndarray, "p m"]
+    real: Bool[np.ndarray, "p m"]
+    seen: Float[np.ndarray, "n p"]
 
     @staticmethod
     def of(mask: Bool[np.ndarray, "n p"]) -> Gaps:
@@ -44,12 +42,12 @@ class Gaps(NamedTuple):
         for column, lacking in enumerate(~mask.T):
             missing = np.flatnonzero(lacking)
             rows[column, : len(missing)] = missing
-        return Gaps(torch.from_numpy(rows), torch.from_numpy(rows < n), torch.from_numpy(mask.astype(np.float64)))
+        return Gaps(rows, rows < n, mask.astype(np.float64))
 
 
 def gap_corrections(
-    inverse: Float[Tensor, "b n n"], weights: Float[Tensor, "b n p"], gaps: Gaps, groups: Sequence[np.ndarray]
-) -> tuple[Float[Tensor, "b n p"], Float[Tensor, "b n p"], list[Float[Tensor, "b p g g"]]]:
+    inverse: Float[np.ndarray, "b n n"], weights: Float[np.ndarray, "b n p"], gaps: Gaps, groups: Sequence[np.ndarray]
+) -> tuple[Float[np.ndarray, "b n p"], Float[np.ndarray, "b n p"], list[Float[np.ndarray, "b p g g"]]]:
     r"""Weights, diagonals and group blocks of each column's own inverse.
 
     With $B = C^{-1}$ and M the rows that a column lacks, the inverse of C without M is
@@ -57,25 +55,25 @@ def gap_corrections(
     """
     count, n = inverse.shape[:2]
     present = gaps.seen
-    padded = inverse.new_zeros(count, n + 1, n + 1)
+    padded = np.zeros((count, n + 1, n + 1))
     padded[:, :n, :n] = inverse
     rows, real = gaps.rows, gaps.real
     inner = padded[:, rows[:, :, None], rows[:, None, :]]  # (b, p, m, m)
     real_pair = real[:, :, None] & real[:, None, :]
-    inner = torch.where(real_pair, inner, torch.eye(rows.shape[1], dtype=inverse.dtype))
-    outer = padded[:, :n, rows].transpose(1, 2)  # (b, p, n, m)
-    reach = torch.linalg.solve(inner, outer.mT).mT
-    at_gaps = torch.cat([weights, weights.new_zeros(count, 1, weights.shape[2])], dim=1)
-    at_gaps = at_gaps.transpose(1, 2).gather(2, rows.expand(count, -1, -1))  # (b, p, m)
-    own = weights - (reach @ at_gaps[..., None])[..., 0].transpose(1, 2)
-    diagonal = inverse.diagonal(dim1=1, dim2=2)[:, :, None] - (reach * outer).sum(-1).transpose(1, 2)
+    inner = np.where(real_pair, inner, np.eye(rows.shape[1]))
+    outer = padded[:, :n, rows].swapaxes(1, 2)  # (b, p, n, m)
+    reach = outer @ np.linalg.inv(inner)  # inner is symmetric, and far from singular: C's eigenvalues are 1 at least
+    at_gaps = np.concatenate([weights, np.zeros((count, 1, weights.shape[2]))], axis=1)
+    at_gaps = np.take_along_axis(at_gaps.swapaxes(1, 2), rows[None], axis=2)  # (b, p, m)
+    own = weights - (reach @ at_gaps[..., None])[..., 0].swapaxes(1, 2)
+    diagonal = np.diagonal(inverse, axis1=1, axis2=2)[:, :, None] - np.einsum("bpnm,bpnm->bnp", reach, outer)
     blocks = []
-    for members in map(torch.from_numpy, groups):
-        block = inverse[:, members[:, None], members][:, None] - reach[:, :, members] @ outer[:, :, members].mT
+    for members in groups:
+        others = outer[:, :, members].swapaxes(2, 3)
+        block = inverse[:, members[:, None], members][:, None] - reach[:, :, members] @ others
         has_row = present[members].T > 0
-        eye = torch.eye(len(members), dtype=inverse.dtype)
-        blocks.append(torch.where(has_row[:, :, None] & has_row[:, None, :], block, eye))
-    return own * present, torch.where(present > 0, diagonal, 1.0), blocks
+        blocks.append(np.where(has_row[:, :, None] & has_row[:, None, :], block, np.eye(len(members))))
+    return own * present, np.where(present > 0, diagonal, 1.0), blocks
 
 
 Kernel = tuple[float, float, float]
@@ -90,9 +88,9 @@ QUICK_MODELS = 60
 class _Fits(NamedTuple):
     """For each candidate the fit by its best kernel, before anything is left out."""
 
-    residual: Float[Tensor, "b n p"]
-    weights: Float[Tensor, "b n p"]
-    inverse: Float[Tensor, "b n n"]
+    residual: Float[np.ndarray, "b n p"]
+    weights: Float[np.ndarray, "b n p"]
+    inverse: Float[np.ndarray, "b n n"]
     kernel: list[int]
 
 
@@ -155,7 +153,7 @@ class GpScorer:
         for start in range(0, len(candidates), step):
             chosen = order[start : start + step]
             batch = [candidates[int(i)] for i in chosen]
-            residual = self._fits(data, batch, gaps).residual.numpy()
+            residual = self._fits(data, batch, gaps).residual
             out[chosen] = residual_errors(data, batch, residual, self.objective)
         return out
 
@@ -164,7 +162,7 @@ class GpScorer:
     ) -> Float[np.ndarray, "b models metrics"]:
         """Prediction minus truth of each model from the fit without its group; zero where a target is missing."""
         gaps = _gaps(data)
-        return np.concatenate([self._fits(data, [candidate], gaps).residual.numpy() for candidate in candidates])
+        return np.concatenate([self._fits(data, [candidate], gaps).residual for candidate in candidates])
 
     def predict(
         self, data: Standardised, candidate: Sequence[int], inputs: Float[np.ndarray, "m metrics"]
@@ -180,7 +178,7 @@ class GpScorer:
 
     def held_out_spread(self, data: Standardised, candidate: Sequence[int]) -> Float[np.ndarray, " models"]:
         """`spread` of each model by the fit without its group."""
-        inverse = self._fits(data, [candidate], _gaps(data)).inverse[0].numpy()
+        inverse = self._fits(data, [candidate], _gaps(data)).inverse[0]
         variance = 1 / np.diagonal(inverse).copy()
         for members in data.twins:
             variance[members] = np.diagonal(np.linalg.inv(inverse[np.ix_(members, members)]))
@@ -197,13 +195,13 @@ class GpScorer:
             present = columns[pattern]
             fits = self._fits(data, [candidate], gaps, present[None])
             kernel = self.kernels[fits.kernel[0]]
-            x = torch.from_numpy(data.values[:, present])
-            new = torch.from_numpy(inputs[np.ix_(rows, present)])
+            x = data.values[:, present]
+            new = inputs[np.ix_(rows, present)]
             cross = _covariance(new @ x.T, _distances(new, x), len(present), kernel)
-            own = CONSTANT + kernel[0] * new.square().sum(1) / max(len(present), 1) + kernel[1] + 1
-            predicted[rows] = (cross @ fits.weights[0]).numpy()
+            own = CONSTANT + kernel[0] * np.square(new).sum(1) / max(len(present), 1) + kernel[1] + 1
+            predicted[rows] = cross @ fits.weights[0]
             variance = own - ((cross @ fits.inverse[0]) * cross).sum(1)
-            spread[rows] = variance.clamp_min(1.0).sqrt().numpy()
+            spread[rows] = np.sqrt(variance.clip(1.0))
         return predicted, spread
 
     def _fits(
@@ -218,29 +216,28 @@ class GpScorer:
             raise EeveeError(
                 f"{len(data.values)} models; the Gaussian process takes at most {MOST_MODELS}: use the ridge scorer"
             )
-        values = torch.from_numpy(data.values)
+        values = data.values
         n, p = values.shape
         columns = padded_columns(data, batch) if index is None else index
-        sizes = torch.from_numpy((columns < p).sum(axis=1).clip(1)).to(values.dtype)[:, None, None]
-        padded = torch.cat([values, values.new_zeros(n, 1)], dim=1)
-        x = padded[:, torch.from_numpy(columns)].transpose(0, 1)
-        linear = (x @ x.mT) / sizes
-        square = linear.diagonal(dim1=1, dim2=2)
-        distance = (square[:, :, None] + square[:, None, :] - 2 * linear).clamp_min_(0.0)
-        judged = torch.from_numpy(np.stack([data.outside(candidate) for candidate in batch])).to(values.dtype)
+        sizes = (columns < p).sum(axis=1).clip(1)[:, None, None]
+        padded = np.concatenate([values, np.zeros((n, 1))], axis=1)
+        x = padded[:, columns].swapaxes(0, 1)
+        linear = (x @ x.swapaxes(1, 2)) / sizes
+        square = np.diagonal(linear, axis1=1, axis2=2)
+        distance = (square[:, :, None] + square[:, None, :] - 2 * linear).clip(0.0)
+        judged = np.stack([data.outside(candidate) for candidate in batch]).astype(np.float64)
         best: _Fits | None = None
-        lowest = values.new_full((len(batch),), torch.inf)
+        lowest = np.full(len(batch), np.inf)
         for number, (a, b, length) in enumerate(self.kernels):
-            matrix = torch.exp(distance * (-0.5 / length)).mul_(b).add_(linear, alpha=a).add_(CONSTANT)
-            matrix.diagonal(dim1=1, dim2=2).add_(1.0)
-            inverse = torch.cholesky_inverse(torch.from_numpy(np.linalg.cholesky(matrix.numpy())))
-            fits = _leave_out(data, values, inverse, gaps, number)
-            errors = (fits.residual.square() * judged).sum((1, 2))
+            matrix = b * np.exp(distance * (-0.5 / length)) + a * linear + CONSTANT
+            matrix[:, np.arange(n), np.arange(n)] += 1.0
+            fits = _leave_out(data, values, np.linalg.inv(matrix), gaps, number)
+            errors = (np.square(fits.residual) * judged).sum(axis=(1, 2))
             if best is None:
                 best, lowest = fits, errors
                 continue
             better = errors < lowest
-            lowest = torch.where(better, errors, lowest)
+            lowest = np.where(better, errors, lowest)
             for held, new in zip(best[:3], fits[:3], strict=True):
                 held[better] = new[better]
             best = best._replace(kernel=[number if won else k for won, k in zip(better, best.kernel, strict=True)])
@@ -249,17 +246,16 @@ class GpScorer:
 
 
 def _leave_out(
-    data: Standardised, values: Tensor, inverse: Float[Tensor, "b n n"], gaps: Gaps | None, number: int
+    data: Standardised, values: np.ndarray, inverse: Float[np.ndarray, "b n n"], gaps: Gaps | None, number: int
 ) -> _Fits:
     weights = inverse @ values
-    diagonal = inverse.diagonal(dim1=1, dim2=2)[:, :, None]
-    blocks = [inverse[:, members[:, None], members][:, None] for members in map(torch.from_numpy, data.twins)]
+    diagonal = np.diagonal(inverse, axis1=1, axis2=2)[:, :, None]
+    blocks = [inverse[:, members[:, None], members][:, None] for members in data.twins]
     if gaps is not None:
         weights, diagonal, blocks = gap_corrections(inverse, weights, gaps, data.twins)
-    parts = [block.expand(-1, values.shape[1], -1, -1).numpy() for block in blocks]
-    residual = torch.from_numpy(leave_out(-weights.numpy(), diagonal.numpy(), data.twins, parts))
+    residual = leave_out(-weights, diagonal, data.twins, blocks)
     if gaps is not None:
-        residual.mul_(gaps.seen)
+        residual *= gaps.seen
     return _Fits(residual, weights, inverse, [number] * len(inverse))
 
 
@@ -277,11 +273,13 @@ def _step(data: Standardised, gaps: Gaps | None) -> int:
     return max(1, BATCH_BYTES // (8 * int(cells)))
 
 
-def _distances(a: Float[Tensor, "m d"], b: Float[Tensor, "n d"]) -> Float[Tensor, "m n"]:
-    return (a.square().sum(1)[:, None] + b.square().sum(1) - 2 * a @ b.T).clamp_min(0.0)
+def _distances(a: Float[np.ndarray, "m d"], b: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m n"]:
+    return np.asarray((np.square(a).sum(1)[:, None] + np.square(b).sum(1) - 2 * a @ b.T).clip(0.0))
 
 
-def _covariance(products: Tensor, distances: Tensor, width: int, kernel: Kernel) -> Tensor:
+def _covariance(
+    products: Float[np.ndarray, "m n"], distances: Float[np.ndarray, "m n"], width: int, kernel: Kernel
+) -> Float[np.ndarray, "m n"]:
     a, b, length = kernel
     d = max(width, 1)
-    return CONSTANT + a * products / d + b * torch.exp(-distances / (2 * d * length))
+    return np.asarray(CONSTANT + a * products / d + b * np.exp(-distances / (2 * d * length)))

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 
 from eevee.errors import EeveeError
 from eevee.scorers.bordered import PART, Fits, extended_errors, in_threads, shared_bases, twins_of
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from jaxtyping import Float, Int
-    from torch import Tensor
 
     from eevee.tables.standard import Standardised
 
@@ -163,7 +161,7 @@ class RidgeScorer:
         self, data: Standardised, base: Sequence[int], members: list[tuple[int, int]], out: Float[np.ndarray, "b 2"]
     ) -> None:
         columns = data.metric_columns(base)
-        index = torch.tensor([columns], dtype=torch.int64)
+        index = np.array([columns], dtype=np.int64)
         inputs, inverse, residual, leverage = (part[0] for part in _masked_fits(data, index, self.alpha))
         fits = Fits(inputs, inverse, residual, leverage, twins_of(data, inputs, inverse))
         by_size: dict[int, list[tuple[int, tuple[int, ...]]]] = defaultdict(list)
@@ -193,7 +191,7 @@ class RidgeScorer:
         """Squared errors without gaps and groups: the division by 1 - H is left until the metrics are summed."""
         full = _full_fits(data, padded_columns(data, batch), self.alpha)
         weight = data.varies.astype(np.float64)
-        counted = weight * unselected(data, batch).numpy() if self.objective == "unselected" else weight[None]
+        counted = weight * unselected(data, batch) if self.objective == "unselected" else weight[None]
         squares = full.residual
         squares *= squares
         share = counted.sum(axis=1).clip(1e-300)
@@ -266,7 +264,7 @@ class _Fit(NamedTuple):
 
 
 def _full_fits(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> _Fit:
-    """Fits without gaps, in numpy: matrices this small only lose by torch's threads when cores are busy."""
+    """Fits without gaps, a batch at once."""
     n = data.values.shape[0]
     padded = np.concatenate([data.values, np.zeros((n, 1))], axis=1)
     gram = padded.T @ padded
@@ -287,43 +285,44 @@ def _dense(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> F
 
 
 def _masked_fits(
-    data: Standardised, index: Int[Tensor, "b d"], alpha: float
-) -> tuple[Float[Tensor, "b n q"], Float[Tensor, "b p q q"], Float[Tensor, "b n p"], Float[Tensor, "b n p"]]:
+    data: Standardised, index: Int[np.ndarray, "b d"], alpha: float
+) -> tuple[
+    Float[np.ndarray, "b n q"], Float[np.ndarray, "b p q q"], Float[np.ndarray, "b n p"], Float[np.ndarray, "b n p"]
+]:
     """Inputs, inverse normal matrices, residuals and leverages of the fits of every target on the rows that have it."""
-    values, mask = torch.from_numpy(data.values), torch.from_numpy(data.measured)
+    values, mask = data.values, data.measured
     n, p = values.shape
     batch, width = index.shape
-    by_column = torch.cat([values.T, values.new_zeros(1, n)])  # whole columns are gathered fast
-    inputs = torch.cat([by_column[index], values.new_ones(batch, 1, n)], dim=1)  # (b, d + 1, n)
-    upper = torch.triu_indices(width + 1, width + 1)
+    by_column = np.concatenate([values.T, np.zeros((1, n))])  # whole columns are gathered fast
+    inputs = np.concatenate([by_column[index], np.ones((batch, 1, n))], axis=1)  # (b, d + 1, n)
+    upper = np.triu_indices(width + 1)
     squares = inputs[:, upper[0]] * inputs[:, upper[1]]  # (b, m, n): the upper half of x x'
-    normal = values.new_empty(batch, p, width + 1, width + 1)
-    sums = (squares @ mask).mT
+    normal = np.empty((batch, p, width + 1, width + 1))
+    sums = (squares @ mask).swapaxes(1, 2)
     normal[:, :, upper[0], upper[1]] = sums
     normal[:, :, upper[1], upper[0]] = sums
-    diagonal = normal.diagonal(dim1=-2, dim2=-1)
-    diagonal[..., :-1] += alpha
-    diagonal[..., -1] += SILENT
-    inverse = torch.from_numpy(np.linalg.inv(normal.numpy()))  # half the time of torch's at this size
-    moments = (inputs @ values).mT  # (b, p, d + 1); a missing target is zero
+    steps = np.arange(width)
+    normal[:, :, steps, steps] += alpha
+    normal[:, :, width, width] += SILENT
+    inverse = np.linalg.inv(normal)
+    moments = (inputs @ values).swapaxes(1, 2)  # (b, p, d + 1); a missing target is zero
     coefficients = (inverse @ moments[..., None])[..., 0]
-    residual = _product(inputs.mT, coefficients.mT).sub_(values).mul_(mask)
-    twice = torch.where(upper[0] == upper[1], 1.0, 2.0).to(values.dtype)
-    leverage = _product(squares.mT, (inverse[:, :, upper[0], upper[1]] * twice).mT)
-    return inputs.mT, inverse, residual, leverage.mul_(mask)
-
-
-def _product(a: Float[Tensor, "b n q"], b: Float[Tensor, "b q p"]) -> Float[Tensor, "b n p"]:
-    """A batched product; of one alone a plain one, which is several times as fast."""
-    return (a[0] @ b[0])[None] if len(a) == 1 else a @ b
+    rows = inputs.swapaxes(1, 2)
+    residual = rows @ coefficients.swapaxes(1, 2)
+    residual -= values
+    residual *= mask
+    twice = np.where(upper[0] == upper[1], 1.0, 2.0)
+    leverage = squares.swapaxes(1, 2) @ (inverse[:, :, upper[0], upper[1]] * twice).swapaxes(1, 2)
+    leverage *= mask
+    return rows, inverse, residual, leverage
 
 
 def _with_gaps(data: Standardised, index: Int[np.ndarray, "b d"], alpha: float) -> Full:
-    inputs, inverse, residual, leverage = _masked_fits(data, torch.from_numpy(index), alpha)
-    mask, blocks = torch.from_numpy(data.measured), []
+    inputs, inverse, residual, leverage = _masked_fits(data, index, alpha)
+    mask, blocks = data.measured, []
     for members in data.twins:
         rows = inputs[:, members]
         present = mask[members].T  # (p, g)
-        hat = torch.einsum("bgi,bpij,bhj->bpgh", rows, inverse, rows) * present[:, :, None] * present[:, None, :]
-        blocks.append((torch.eye(len(members), dtype=hat.dtype) - hat).numpy())
-    return residual.numpy(), (1 - leverage).numpy(), blocks
+        hat = (rows[:, None] @ inverse) @ rows[:, None].swapaxes(2, 3) * present[:, :, None] * present[:, None, :]
+        blocks.append(np.eye(len(members)) - hat)
+    return residual, 1 - leverage, blocks

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import numpy as np
-import torch
 
 from eevee.errors import EeveeError
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jaxtyping import Bool, Float, Int
-    from torch import Tensor
 
     from eevee.tables.standard import Standardised
 
@@ -103,9 +101,9 @@ def held_out_spread(scorer: Scorer, data: Standardised, candidate: Sequence[int]
     return np.ones(len(data.values))
 
 
-def unselected(data: Standardised, batch: Sequence[Sequence[int]]) -> Float[Tensor, "b t"]:
+def unselected(data: Standardised, batch: Sequence[Sequence[int]]) -> Float[np.ndarray, "b t"]:
     """1 for the metrics that a candidate does not contain, 0 for those that it does."""
-    out = torch.ones(len(batch), data.values.shape[1], dtype=torch.float64)
+    out = np.ones((len(batch), data.values.shape[1]))
     for row, candidate in enumerate(batch):
         out[row, data.metric_columns(candidate)] = 0.0
     return out
@@ -144,8 +142,8 @@ def leave_out(
         if block.shape[1] == 1:
             out[:, members] = np.linalg.solve(block[:, 0], own)
         else:
-            right = torch.from_numpy(own).mT[..., None]
-            out[:, members] = torch.linalg.solve(torch.from_numpy(block), right)[..., 0].mT.numpy()
+            right = own.swapaxes(1, 2)[..., None]
+            out[:, members] = np.linalg.solve(block, right)[..., 0].swapaxes(1, 2)
     return np.asarray(out)
 
 
@@ -159,20 +157,22 @@ def residual_errors(
     data: Standardised, batch: Sequence[Sequence[int]], residual: Float[np.ndarray, "b n t"], objective: Objective
 ) -> Float[np.ndarray, "b 2"]:
     r"""Errors of candidates from the residuals of their held-out predictions, $\sum w r^2 / \sum w$, with errors."""
-    weight = torch.from_numpy(data.mask & data.varies).double()[None]
+    weight = (data.mask & data.varies).astype(np.float64)[None]
     if objective == "unselected":
         weight = weight * unselected(data, batch)[:, None, :]
-    squares = torch.from_numpy(residual).square().mul_(weight).sum(-1)
-    return errors_of_sums(squares, weight.sum(-1).expand_as(squares))
+    squares = np.square(residual)
+    squares *= weight
+    sums = squares.sum(-1)
+    return errors_of_sums(sums, np.broadcast_to(weight.sum(-1), sums.shape))
 
 
-def errors_of_sums(squares: Float[Tensor, "b n"], share: Float[Tensor, "b n"]) -> Float[np.ndarray, "b 2"]:
+def errors_of_sums(squares: Float[np.ndarray, "b n"], share: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b 2"]:
     """Errors and standard errors from each model's sum of squares and its number of counted cells."""
-    total = share.sum(-1).clamp_min(1e-300)
+    total = share.sum(-1).clip(1e-300)
     error = squares.sum(-1) / total
-    n = (share > 0).sum(-1).clamp_min(2)
+    n = (share > 0).sum(-1).clip(2)
     spread = squares - error[:, None] * share
-    return torch.stack([error, (spread.square().sum(-1) * n / (n - 1)).sqrt() / total], dim=1).numpy()
+    return np.stack([error, np.sqrt(np.square(spread).sum(-1) * n / (n - 1)) / total], axis=1)
 
 
 def score_by_residuals(
