@@ -7,9 +7,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from gate_data.readers.archives import members
 
 from gate_data.errors import DataError
+from wary_files.archives import members
 
 
 def packed(count: int) -> bytes:

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
-import sklearn.metrics as sk
 
 from paired_scores.metrics import METRICS, evaluate, paired_difference, reliability
+
+sk = pytest.importorskip("sklearn.metrics")
 
 
 def probabilities(n: int, k: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
