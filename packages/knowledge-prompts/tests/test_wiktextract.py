@@ -6,6 +6,7 @@ import json
 import pytest
 
 from knowledge_prompts import KnowledgeFileError, Wiktextract
+from knowledge_prompts.sources import wiktextract
 
 
 def entry(word, *glosses, pos="noun", language="en", **sense):
@@ -75,3 +76,13 @@ def test_broken_files_are_named(tmp_path):
         Wiktextract(latin, ["tench"])
     with pytest.raises(ValueError, match="max_items is 0"):
         Wiktextract(latin, ["tench"], max_items=0)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr(wiktextract, "LONGEST_LINE", 10_000)
+    path = tmp_path / ("dump.jsonl.gz" if packed else "dump.jsonl")
+    content = (json.dumps(ENTRIES[0]) + "\n" + "x" * 100_000 + "\n").encode()
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(KnowledgeFileError, match="line 2: a line of more than 10,000 bytes; expected one entry"):
+        Wiktextract(path, ["tench"])

@@ -144,3 +144,31 @@ def test_stored_values_are_reproduced(installed, shared_knowledge):
                 covered += bool(live.definition(name))
     assert (stored, classes) == (994, 1151)
     assert covered >= 656
+
+
+@pytest.mark.parametrize(("file", "before", "after"), [
+    ("index.noun", "plant n 1 1 @ 1 0", "plant n 0 1 @ 1 0"),
+    ("index.noun", "plant n 1 1 @ 1 0", "plant n"),
+    ("index.noun", "plant n 1 1 @ 1 0", "plant n 9999 1 @ 1 0"),
+    ("index.noun", "plant n 1 1 @ 1 0", "plant n x 1 @ 1 0"),
+    ("data.noun", " 00 n 02 plant", " 00 n ff plant"),
+    ("data.noun", " 00 n 02 plant", " 00 n 00 plant"),
+    ("data.noun", "flora 0 001 @", "flora 0 999 @"),
+    ("data.noun", " n 0000 | a living", " z 0000 | a living"),
+    ("data.noun", "flora 0 001 @", "flora"),
+])  # fmt: skip
+def test_a_damaged_database_is_one_line_with_its_file(tmp_path, file, before, after):
+    folder = write_wordnet(tmp_path)
+    content = (folder / file).read_text()
+    assert before in content
+    (folder / file).write_text(content.replace(before, after))
+    with pytest.raises(ValueError, match=rf"{file}.*(damaged|no synset starts here)") as raised:
+        WordNet(folder).path("plant")
+    assert "\n" not in str(raised.value)
+
+
+def test_an_empty_file_of_the_database_is_one_line(tmp_path):
+    folder = write_wordnet(tmp_path)
+    (folder / "data.noun").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"data\.noun is empty"):
+        WordNet(folder).path("plant")

@@ -19,6 +19,10 @@ _RANKS = {"noun": 0, "name": 0, "verb": 1, "adj": 2, "adv": 3}
 _INFLECTED = ("form-of", "alt-of", "misspelling")
 
 
+LONGEST_LINE = 1 << 26
+"""Bytes of an entry: a line without an end would fill the memory."""
+
+
 class Wiktextract:
     """Knowledge source: the first definitions that a wiktextract dump has for each class.
 
@@ -129,8 +133,10 @@ def _lines(path: str | Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for line in file:
+            while line := file.readline(LONGEST_LINE + 1):
                 number += 1
+                if len(line) > LONGEST_LINE:
+                    raise complaint(path, number, f"a line of more than {LONGEST_LINE:,} bytes; expected one entry")
                 yield number, line.decode("utf-8")
     except UnicodeDecodeError:
         raise complaint(path, number, "not UTF-8") from None

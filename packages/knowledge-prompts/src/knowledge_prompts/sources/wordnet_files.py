@@ -63,12 +63,21 @@ class WordNetFiles:
 
     def offsets(self, lemma: str, part_of_speech: str) -> tuple[int, ...]:
         """Offsets of a lemma's synsets, most frequent meaning first; empty where the index lacks it."""
-        line = self._line_of(f"index.{PARTS_OF_SPEECH[part_of_speech]}", lemma)
+        name = f"index.{PARTS_OF_SPEECH[part_of_speech]}"
+        line = self._line_of(name, lemma)
         if line is None:
             return ()
         fields = line.split()
-        count = int(fields[2])
-        return tuple(int(field) for field in fields[-count:])
+        try:
+            count = int(fields[2])
+            offsets = tuple(int(field) for field in fields[-count:])
+        except (IndexError, ValueError):
+            count, offsets = 0, ()
+        if count < 1 or len(offsets) != count or min(offsets) < 0 or len(fields) < 6 + count:
+            raise ValueError(
+                f"{self.folder / name}: the line of {lemma!r} is damaged: {line[:60]!r}; unpack WordNet again"
+            )
+        return offsets
 
     def base_forms(self, form: str, part_of_speech: str) -> tuple[str, ...]:
         """Base forms of an irregular form, from the exception list; empty where the list lacks it or there is none."""
@@ -89,12 +98,22 @@ class WordNetFiles:
                 f"{self.folder / name}, byte {offset}: no synset starts here; index and data files are of different "
                 f"versions, or were edited"
             )
-        return _parse(line, part_of_speech, offset)
+        try:
+            synset = _parse(line, part_of_speech, offset)
+        except (IndexError, ValueError):
+            synset = None
+        if synset is None or not synset.words or any(part not in PARTS_OF_SPEECH for _, part, _ in synset.pointers):
+            raise ValueError(
+                f"{self.folder / name}, byte {offset}: a damaged synset: {line[:60]!r}; unpack WordNet again"
+            )
+        return synset
 
     def _map(self, name: str) -> mmap.mmap:
         mapped = self._maps.get(name)
         if mapped is None:
             with (self.folder / name).open("rb") as file:
+                if not file.seek(0, 2):
+                    raise ValueError(f"{self.folder / name} is empty; unpack WordNet again")
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._maps[name] = mapped
         return mapped
