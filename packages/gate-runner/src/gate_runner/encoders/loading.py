@@ -26,6 +26,10 @@ _LOADERS = {
     "hf-detector": "hugging_face:load_detector",
     "hf-text": "hugging_face:load_shifted",
     "hf-audio": "hugging_face:load_shifted",
+    "moco-v3": "elevater_models:load",
+    "cae": "elevater_models:load",
+    "unicl": "elevater_models:load",
+    "klite": "elevater_models:load",
     "module": "own:load",
 }
 """The loader of each source, imported when it is asked for."""

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gate_runner.encoders.spec import FOLDER_SOURCES, EncoderSpec, parse_spec
+from gate_runner.encoders.spec import FILE_SOURCES, FOLDER_SOURCES, EncoderSpec, parse_spec
 from gate_runner.errors import DataError, EncoderError, UsageError
 from wary_files.limits import refuse_special
 
@@ -93,6 +93,8 @@ def is_at_hand(spec: EncoderSpec) -> bool:
     """Whether it is built in, with weights that lie here or are drawn."""
     if spec.source in _BUILT_IN:
         return True
+    if spec.source in FILE_SOURCES:
+        return Path(spec.name).expanduser().is_file()
     if spec.source in FOLDER_SOURCES:
         return Path(spec.name).expanduser().is_dir()
     if spec.source not in ("open_clip", "timm") or spec.weights is None or ":" in spec.name:  # hf-hub:, local-dir:

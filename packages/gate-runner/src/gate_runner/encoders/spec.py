@@ -46,6 +46,10 @@ _FORMS = {
     "hf-detector": ("hf-detector:DIRECTORY_OR_ID", "a detector: Grounding DINO, OWLv2, DETR, RT-DETR v2, …"),
     "hf-text": ("hf-text:DIRECTORY_OR_ID[/random]", "a text model behind a patch stem: BERT, RoBERTa, MPNet, BART, …"),
     "hf-audio": ("hf-audio:DIRECTORY_OR_ID[/random]", "Whisper's encoder behind a patch stem"),
+    "moco-v3": ("moco-v3:FILE", "MoCo-v3's vision transformer, from its authors' checkpoint"),
+    "cae": ("cae:FILE", "CAE's encoder, likewise"),
+    "unicl": ("unicl:FILE", "UniCL's Swin and text transformers, likewise: pictures and texts"),
+    "klite": ("klite:FILE", "K-LITE's, likewise; its knowledge comes by --knowledge"),
     "tuned": (
         "tuned:FOLDER[=SPEC]",
         "what --setting save_encoders=true kept; SPEC for one made by your code",
@@ -53,6 +57,8 @@ _FORMS = {
     "module": ("PACKAGE.MODULE:FUNCTION", "your own: a function without arguments that returns an encoder"),
 }
 
+FILE_SOURCES = ("moco-v3", "cae", "unicl", "klite")
+"""Of a local checkpoint."""
 FOLDER_SOURCES = ("hf", "hf-detector", "hf-text", "hf-audio")
 """Of a folder, or of a name on the hub."""
 _LEAST, _MOST = 16, 4096
@@ -125,7 +131,7 @@ def parse_spec(text: str) -> EncoderSpec:
         if not name:
             raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
         return EncoderSpec(text, head, name, weights or None, _pixels(text, pixels) if at else None)
-    if head in (*FOLDER_SOURCES, "tuned") or head in plugins:
+    if head in (*FOLDER_SOURCES, *FILE_SOURCES, "tuned") or head in plugins:
         if not argument:
             raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
         drawn = re.fullmatch(r"(.+)/(random(?::.*)?)", argument) if head in ("hf-text", "hf-audio") else None
