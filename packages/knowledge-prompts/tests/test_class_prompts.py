@@ -107,3 +107,17 @@ def test_unknown_names_list_the_known_ones(tmp_path):
         load_class_prompts("imagnet")
     with pytest.raises(FileNotFoundError, match=r"none\.json"):
         load_class_prompts(tmp_path / "none.json")
+
+
+def test_a_key_of_a_users_file_that_is_given_twice_is_refused(tmp_path):
+    path = tmp_path / "own.json"
+    path.write_text('{"templates": ["a {}."], "classes": ["hen"], "classes": ["cock"]}')
+    with pytest.raises(ValueError, match=r"own\.json: key 'classes' is given twice in one object"):
+        load_class_prompts(path)
+
+
+def test_class_names_that_look_the_same_are_refused(tmp_path):
+    path = tmp_path / "own.txt"
+    path.write_text("caf\u00e9\ncafe\u0301\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"own\.txt: class names 'caf\\xe9' and 'cafe\\u0301' look the same"):
+        load_class_prompts(path)

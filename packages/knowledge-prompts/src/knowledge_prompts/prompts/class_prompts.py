@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from knowledge_prompts.sources.json_records import without_repetition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,6 +98,13 @@ def check_class_names(classes: Sequence[str], *, repeated: Sequence[str] = ()) -
     for position, name in enumerate(classes):
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"class {position} is {name!r}; expected a name that is not empty")
+    written: dict[str, str] = {}
+    for name in classes:
+        same = written.setdefault(unicodedata.normalize("NFC", name), name)
+        if same != name:
+            raise ValueError(
+                f"class names {same!a} and {name!a} look the same, in other code points; write one of them"
+            )
     for name, count in Counter(classes).items():
         if count > 1 and name not in repeated:
             where = [i for i, class_name in enumerate(classes) if class_name == name]
@@ -182,7 +192,9 @@ def _from_lines(text: str, path: Path) -> ClassPrompts:
 
 def _from_json(text: str, where: str) -> ClassPrompts:
     try:
-        data: Any = json.loads(text)
+        data: Any = json.loads(text, object_pairs_hook=without_repetition)
+    except KeyError as error:
+        raise ValueError(f"{where}: key {error.args[0]!r} is given twice in one object") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}, line {error.lineno}: not JSON ({error.msg})") from None
     except RecursionError:

@@ -47,7 +47,7 @@ def write_text(path: str | Path, text: str) -> None:
 def read_json(path: str | Path, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     """The one list or object that a file of JSON holds."""
     try:
-        content = json.loads(read_text(path), object_pairs_hook=_without_repetition)
+        content = json.loads(read_text(path), object_pairs_hook=without_repetition)
     except json.JSONDecodeError as error:
         raise complaint(path, error.lineno, f"not JSON ({error.msg})") from None
     except RecursionError:
@@ -64,7 +64,8 @@ def read_json(path: str | Path, kind: type[list[Any]] | type[dict[str, Any]]) ->
     return content
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of a JSON text's keys and values; a `KeyError` for a key that is given twice."""
     content: dict[str, Any] = {}
     for key, value in pairs:
         if key in content:
