@@ -21,7 +21,8 @@ from gate_runner.encoders.own import adopt
 from gate_runner.errors import DataError, MissingCapabilityError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
-from gate_runner.tasks import Job, Outcome, run_task
+from gate_runner.tasks import Job, Outcome, find_task_type, run_task
+from gate_runner.tasks.segmenting.beside import TRAINED
 from gate_runner.tasks.segmenting.presets import SETS, find_preset
 from gate_runner.tasks.segmenting.tables import overview
 from paired_scores.metrics import evaluate
@@ -240,6 +241,15 @@ def test_own_maps_that_cannot_be_scored_say_why(tmp_path: Path) -> None:
         own_outcome(written(tmp_path / "sky", more='background = "sky"'))
     with pytest.raises(UsageError, match="has no validation images"):
         own_outcome(written(tmp_path / "none", more='background = "blue"'), background_threshold="validation")
+
+
+def test_a_plan_measures_a_few_images_and_scales_them(tmp_path: Path) -> None:
+    planned = gate_runner.plan(NAME, patch_features=["value"], output=tmp_path / "plan")
+    (part,) = planned.parts
+    assert not part.reason
+    assert 0 < part.phases["test"] < 120
+    assert part.phases["train"] > 0
+    assert find_task_type(NAME).fits == TRAINED
 
 
 def test_packs_are_the_eight_published_sets_and_the_stand_ins(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ class Encoder:
             configuration's; empty where these come with a library.
         context_length: most tokens of a text that its text side reads; None where it is not known.
         count_tokens: texts to their numbers of tokens, start and end among them and nothing cut off, or None.
+        opened: the encoder whose module answers, where this one stands before it (a plan's, which asks it less often).
         taxonomy: ELEVATER's ``language``, ``knowledge``, ``data`` and ``track``, where the spec does not tell.
 
     Example:
@@ -126,6 +127,7 @@ class Encoder:
     context_length: int | None = field(default=None, kw_only=True)
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None = field(default=None, kw_only=True)
     taxonomy: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    opened: Encoder | None = field(default=None, repr=False, kw_only=True)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
     _readouts: dict[str, int] = field(default_factory=dict, repr=False, init=False)

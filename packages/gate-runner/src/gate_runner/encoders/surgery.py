@@ -56,6 +56,7 @@ class Surgery:
     """
 
     def __init__(self, encoder: Encoder) -> None:
+        encoder = encoder.opened or encoder
         if encoder.module is None:
             raise MissingCapabilityError(
                 f"encoder {encoder.spec!r} shows no module, so its last block cannot be opened"

@@ -145,6 +145,7 @@ class Sampler:
 
         return replace(
             real,
+            opened=real,
             image=lambda images: self._few(images, real.image),
             backbone=of(real.backbone),
             patches=None if real.patches is None else patches,
@@ -277,6 +278,8 @@ def _train_seconds(part: Part, task: TaskType, counted: Counted, timed: _Timed) 
     training, spent = part.benchmark.training, timed.spent.get("train", 0.0)
     if task.trains and "steps" not in training:
         return spent * (counted.times(0) if task.grows else 1.0)  # a solved head
+    if task.fits:
+        return spent * min(task.fits, counted.samples[0]) / max(1, counted.here[0])
     if not task.trains or len(timed.gaps) < 3:
         return spent
     steps = int(training.get("steps", 0))

@@ -72,6 +72,7 @@ class TaskType:
         probe_samples: samples of each split that ``gate-runner plan`` looks at, at least.
         grows: whether training and test take longer with more samples; episodes, say, are as many in any run.
         trains: whether ``training["steps"]`` says how many steps a head is trained for.
+        fits: training samples that it looks at, at most, where it takes no steps; 0 for all.
         single_samples: whether the headline is the mean of one number from 0 to 1 for each test sample, the same
             whichever others are scored: with it ``--items`` can score some of them alone.
         details: from a result's ``training`` and the encoder's spec to a table that reports show of it; empty for none.
@@ -119,6 +120,7 @@ class TaskType:
     probe_samples: int = 64
     grows: bool = True
     trains: bool = True
+    fits: int = 0
     single_samples: bool = False
     details: Named = ""
     overview: Named = ""
