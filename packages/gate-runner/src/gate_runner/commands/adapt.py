@@ -83,6 +83,7 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
         from gate_runner import api
         from gate_runner.adapting import asks_for_texts
         from gate_runner.errors import UsageError
+        from gate_runner.heads.calibrating import after_calibration
         from gate_runner.runs.display import Terminal, watching
         from gate_runner.settings import Settings
 
@@ -112,6 +113,8 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
             echo(chosen)
         if unlabelled := without_labels(result):
             echo(unlabelled)
+        if probabilities := after_calibration(result.training):
+            echo(probabilities)
         if method == "finetune":
             echo(beside_start(result, Settings().changed(**options)))
         if "named" in result.training:
@@ -161,6 +164,13 @@ def predict(
         typer.Option(help="A table of files and labels, or a folder of classes: say how many are right, too."),
     ] = None,
     top: Annotated[int, typer.Option(help="Classes to give for each image.", min=1)] = 1,
+    coverage: Annotated[
+        float | None, typer.Option(help="Share of images whose true class is to be in a set of classes, e.g. 0.9.")
+    ] = None,
+    known: Annotated[
+        float | None,
+        typer.Option(help="Share of images of the classes, e.g. 0.95, to keep while others are called none of these."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="A .csv or .jsonl file; printed as CSV by default.")] = None,
     encoder: OwnEncoder = None,
     batch_size: BatchSize = 64,
@@ -171,6 +181,7 @@ def predict(
 
     from gate_runner.errors import UsageError
     from gate_runner.heads import load_head
+    from gate_runner.heads.calibrating import promise, rests_on, sets_of
     from gate_runner.heads.predicting import (
         Prediction,
         image_files,
@@ -199,20 +210,34 @@ def predict(
         raise UsageError(
             f"none of the {len(files):,} images has a label in {labels}, whose first is of {next(iter(true))}"
         )
+    sets_of(loaded.card, coverage, known)
     top = min(top, len(loaded.classes))
+    further = [name for name, value in (("set", coverage), ("none_of_these", known)) if value is not None]
     with ProgressLine() as progress:
         predictions: list[Prediction] = []
         predicted = noted(
-            loaded.predict(files, top=top, batch_size=batch_size, progress=progress, keep=bool(true)), predictions
+            loaded.predict(
+                files,
+                top=top,
+                batch_size=batch_size,
+                progress=progress,
+                keep=bool(true),
+                coverage=coverage,
+                known=known,
+            ),
+            predictions,
         )
         if output is None:
-            failed = write_csv(predicted, top, sys.stdout)
+            failed = write_csv(predicted, top, sys.stdout, further)
         else:
             with output.open("w", encoding="utf-8", newline="") as file:
                 lines = output.suffix.lower() == ".jsonl"
-                failed = write_json_lines(predicted, file) if lines else write_csv(predicted, top, file)
+                failed = write_json_lines(predicted, file) if lines else write_csv(predicted, top, file, further)
     if output is not None:
         echo(f"wrote {output}, {len(files)} images")
+    echo(rests_on(loaded.card), err=output is None)
+    if coverage is not None:
+        echo(promise(loaded.card, coverage), err=output is None)
     if true:
         echo(scored(predictions, true, loaded.classes), err=output is None)
     if failed:

@@ -15,6 +15,7 @@ import torch
 from gate_data.pictures import Pictures, Transform
 from gate_data.readers.folders import PICTURES
 from gate_runner.errors import DataError
+from gate_runner.heads.calibrating import Sets
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,6 +27,10 @@ Progress = Callable[[str, int, int], None]
 """Told of a phase, how much of it is done, and of how much."""
 
 
+PLAIN = Sets(1.0)
+"""No set, and probabilities as the softmax gives them."""
+
+
 @dataclass(frozen=True)
 class Prediction:
     """What a head says of one image.
@@ -33,8 +38,10 @@ class Prediction:
     Args:
         file: the image.
         classes: the most probable, first the best.
-        probabilities: of these; over all classes they sum to 1.
+        probabilities: of these, calibrated where the head's card has a temperature; over all classes they sum to 1.
         error: why the image could not be read; the others are then empty.
+        covering: the set of classes of the requested coverage; None where none was.
+        none_of_these: whether it is none of the classes; None where that was not asked for.
 
     Example:
         >>> Prediction("new/1.jpg", ("cat", "dog"), (0.9, 0.1)).classes[0]
@@ -45,10 +52,18 @@ class Prediction:
     classes: tuple[str, ...] = ()
     probabilities: tuple[float, ...] = ()
     error: str = ""
+    covering: tuple[str, ...] | None = None
+    none_of_these: bool | None = None
 
 
 def predictions(
-    head: Any, files: Sequence[str], top: int, batch_size: int, progress: Progress | None, keep: bool = False
+    head: Any,
+    files: Sequence[str],
+    top: int,
+    batch_size: int,
+    progress: Progress | None,
+    keep: bool = False,
+    sets: Sets = PLAIN,
 ) -> Iterator[Prediction]:
     """Classes and probabilities of image files, see `Head.predict`, whose module imports this one."""
     rows = _from_cache(head, files, batch_size, progress) if keep and files else None
@@ -56,7 +71,7 @@ def predictions(
         for start in range(0, len(files), batch_size):
             batch = files[start : start + batch_size]
             scores = head.scores_of(rows[start : start + batch_size])
-            yield from _ranked(head, batch, dict.fromkeys(range(len(batch))), scores, {}, top)
+            yield from _ranked(head, batch, dict.fromkeys(range(len(batch))), scores, {}, top, sets)
         return
     transform = head.encoder.transform if head.card.get("transform") else None
     read = partial(_read_pictures, side=head.encoder.image_size, transform=transform)
@@ -68,7 +83,7 @@ def predictions(
             images, errors = waiting.result()
             if number + 1 < len(batches):
                 waiting = reader.submit(read, batches[number + 1])
-            yield from _of_batch(head, batch, images, errors, top)
+            yield from _of_batch(head, batch, images, errors, top, sets)
             if progress is not None:
                 progress("predict", min((number + 1) * batch_size, len(files)), len(files))
 
@@ -160,20 +175,29 @@ def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: 
     return f"{', '.join(lines)} on {len(rows):,} images"
 
 
-def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO) -> int:
-    """A row per file: its classes and probabilities, the best first. Returns how many could not be read."""
+def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO, further: Sequence[str] = ()) -> int:
+    """A row per file: its classes and probabilities, the best first. Returns how many could not be read.
+
+    `further` are "set", classes separated by semicolons, and "none_of_these", true or false, where they are requested.
+    """
     import csv
 
     from gate_runner.files import inert
 
     writer = csv.writer(file, lineterminator="\n")
     numbers = range(1, top + 1)
-    writer.writerow(["file", *(name for n in numbers for name in (f"class{n}", f"probability{n}")), "error"])
+    writer.writerow(["file", *(name for n in numbers for name in (f"class{n}", f"probability{n}")), *further, "error"])
     failed = 0
     for prediction in predicted:
         pairs = [value for pair in zip(prediction.classes, prediction.probabilities, strict=True) for value in pair]
         shown = [inert(value) if isinstance(value, str) else f"{value:.6f}" for value in pairs]
-        writer.writerow([inert(prediction.file), *shown, *([""] * (2 * top - len(shown))), inert(prediction.error)])
+        covering, none = prediction.covering, prediction.none_of_these
+        values = {
+            "set": "" if covering is None else inert("; ".join(covering)),
+            "none_of_these": "" if none is None else str(none).lower(),
+        }
+        shown += [""] * (2 * top - len(shown)) + [values[name] for name in further]
+        writer.writerow([inert(prediction.file), *shown, inert(prediction.error)])
         failed += bool(prediction.error)
     return failed
 
@@ -184,11 +208,15 @@ def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
 
     failed = 0
     for prediction in predicted:
-        record = {"file": prediction.file, "error": prediction.error} if prediction.error else {
+        record: dict[str, Any] = {"file": prediction.file, "error": prediction.error} if prediction.error else {
             "file": prediction.file,
             "classes": list(prediction.classes),
             "probabilities": [round(value, 6) for value in prediction.probabilities],
         }  # fmt: skip
+        if prediction.covering is not None:
+            record["set"] = list(prediction.covering)
+        if prediction.none_of_these is not None:
+            record["none_of_these"] = prediction.none_of_these
         line = json.dumps(record, ensure_ascii=False)
         if any("\ud800" <= letter <= "\udfff" for letter in line):  # a file's name that is not UTF-8
             line = json.dumps(record)
@@ -221,10 +249,10 @@ def _read_pictures(
 
 
 def _of_batch(
-    head: Any, files: Sequence[str], images: dict[int, Tensor], errors: dict[int, str], top: int
+    head: Any, files: Sequence[str], images: dict[int, Tensor], errors: dict[int, str], top: int, sets: Sets
 ) -> Iterator[Prediction]:
     scores = head.scores(torch.stack(list(images.values()))) if images else None
-    yield from _ranked(head, files, images, scores, errors, top)
+    yield from _ranked(head, files, images, scores, errors, top, sets)
 
 
 def _from_cache(head: Any, files: Sequence[str], batch_size: int, progress: Progress | None) -> Rows | None:
@@ -250,9 +278,12 @@ def _ranked(
     scores: Tensor | None,
     errors: Mapping[int, str],
     top: int,
+    sets: Sets,
 ) -> Iterator[Prediction]:
     """Predictions of a batch, of which the scored ones are in some places and the others have errors."""
     ranked: dict[int, tuple[list[int], list[float]]] = {}
+    covering: dict[int, list[int]] = {}
+    none: dict[int, bool] = {}
     if scores is not None:
         scores = scores.cpu()
         if not bool(scores.isfinite().all()):
@@ -260,11 +291,20 @@ def _ranked(
                 "the head gives scores that are NaN or infinite: its weights, or the encoder's, are not sound"
             )
         best = scores.topk(top).indices  # of scores: small differences of theirs are ties of probabilities
-        probabilities = scores.softmax(dim=1).gather(1, best)
+        probabilities = (scores / sets.temperature).softmax(dim=1).gather(1, best)
+        covering = dict(zip(places, sets.members(scores) or (), strict=False))
+        none = dict(zip(places, sets.none_of_these(scores) or (), strict=False))
         ranked = dict(zip(places, zip(best.tolist(), probabilities.tolist(), strict=True), strict=True))
     for position, file in enumerate(files):
         if position not in ranked:
             yield Prediction(file, error=errors[position])
             continue
         indices, shares = ranked[position]
-        yield Prediction(file, tuple(head.classes[index] for index in indices), tuple(shares))
+        members = covering.get(position)
+        yield Prediction(
+            file,
+            tuple(head.classes[index] for index in indices),
+            tuple(shares),
+            covering=None if members is None else tuple(head.classes[index] for index in members),
+            none_of_these=none.get(position),
+        )

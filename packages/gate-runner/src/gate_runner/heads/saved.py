@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,7 +37,8 @@ class KeptHead:
     """A head that a task gives back where heads are to be kept: ``module`` takes features of the encoder as they come.
 
     ``prompts`` are the texts that stood for each class; ``part`` names what of the encoder was trained with the head,
-    whose weights ``encoder`` then holds; ``reading`` is what comes between a read-out and the head.
+    whose weights ``encoder`` then holds; ``reading`` is what comes between a read-out and the head; ``calibration`` is
+    what `heads.calibrating` keeps of its probabilities.
     """
 
     module: nn.Module
@@ -47,6 +48,7 @@ class KeptHead:
     part: str = ""
     encoder: Mapping[str, Tensor] | None = None
     reading: Reading | None = None
+    calibration: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ class Head:
         batch_size: int = 64,
         progress: Progress | None = None,
         keep: bool = False,
+        coverage: float | None = None,
+        known: float | None = None,
     ) -> Iterator[Prediction]:
         """Classes and probabilities of image files, in order; a file that cannot be read has an error instead.
 
@@ -114,18 +118,23 @@ class Head:
             batch_size: images at a time.
             progress: told how many are done.
             keep: take features from the feature cache, and keep there what it lacks, as runs do.
+            coverage: give each image the set of classes that holds the true one this often, above 0 and at most 1.
+            known: say which images are none of the classes, so that this share of images of the classes is kept.
 
         Yields:
             A prediction per file.
 
         Raises:
-            UsageError: a number below 1.
+            UsageError: a number below 1, or a share that the head cannot give.
         """
+        from gate_runner.heads.calibrating import sets_of
         from gate_runner.heads.predicting import predictions
 
         if top < 1 or batch_size < 1:
             raise UsageError(f"top and batch_size must be at least 1, not {top} and {batch_size}")
-        return predictions(self, [str(file) for file in files], min(top, len(self.classes)), batch_size, progress, keep)
+        sets = sets_of(self.card, coverage, known)
+        names = [str(file) for file in files]
+        return predictions(self, names, min(top, len(self.classes)), batch_size, progress, keep, sets)
 
 
 def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str, Any], *, start: str | None) -> None:
@@ -152,6 +161,7 @@ def save_head(head: KeptHead, encoder: Encoder, folder: Path, about: Mapping[str
         "part": head.part,
         "head": form,
         "prompts": list(head.prompts),
+        **({"calibration": dict(head.calibration)} if head.calibration else {}),
         **json.loads(json.dumps(dict(about), default=str)),
     }
 

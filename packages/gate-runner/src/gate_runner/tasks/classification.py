@@ -17,6 +17,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from gate_runner.features import Kind
+from gate_runner.heads.calibrating import calibrated
 from gate_runner.heads.reading import Reading
 from gate_runner.heads.saved import KeptHead
 from gate_runner.readouts import Readout
@@ -29,6 +30,7 @@ from gate_runner.tasks.reading import reading_of
 from gate_runner.tasks.started import solved_probe, starts_at_solved, starts_at_texts, text_head
 from gate_runner.tasks.training import most_frequent, outcome_of, score, train_and_test
 from paired_scores.metrics import evaluate
+from vision_adapters.calibration import calibrate
 from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, fixed_head, seeded
 from vision_adapters.losses import class_balance, cross_entropy
 from vision_adapters.training import Backbone, FrozenFeatures
@@ -132,6 +134,7 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
     kinds = kinds_to_probe(job)
     known: dict[str, Tensor] = {}
     solutions: dict[str, tuple[Tuned, Tensor]] = {}
+    chosen_data: dict[str, TuningData] = {}
     for number, (name, kind) in enumerate(kinds.items()):
         features = {split: rows_of(job, rows, kind, f"{split}-{name}")[:].float() for split, rows in _splits(job)}
         with job.timed("train"):
@@ -141,7 +144,7 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
                 data = tuning_data(known[name], labels, **_options(job))
             else:
                 data = _tuning_data(job, features["train"], features["validation"], present)
-            solutions[name] = tune(data), features["test"]
+            solutions[name], chosen_data[name] = (tune(data), features["test"]), data
             job.progress("train", number + 1, len(kinds))
     chosen = max(solutions, key=lambda name: solutions[name][0].validation or 0.0)
     tuned, test = solutions[chosen]
@@ -164,9 +167,18 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
     head = None
     if job.settings.save_heads:
         classes = [job.data.classes[index] for index in present.tolist()]
-        head = _read_at(job, KeptHead(tuned.head, "backbone" if kinds[chosen] == "backbone" else "projected", classes))
+        with job.timed("train"):
+            fitted = calibrate(chosen_data[chosen], tuned=tuned)
+        numbers = torch.full((len(job.data.classes),), -1)
+        numbers[present] = torch.arange(len(present))
+        record = calibrated(fitted, tuned.scores(test), numbers[job.data.test.targets.long()], job.seed)
+        training["calibration"] = record.training
+        plain = KeptHead(tuned.head, "backbone" if kinds[chosen] == "backbone" else "projected", classes)
+        head = _read_at(job, replace(plain, calibration=record.card))
     with job.timed("test"):
-        return outcome_of(job, _scores(tuned, test, present, len(job.data.classes)), blind, training, best, head)
+        scores = _scores(tuned, test, present, len(job.data.classes))
+        outcome = outcome_of(job, scores, blind, training, best, head)
+    return replace(outcome, confidence=confident(scores, training.get("calibration", {}).get("temperature", 1.0)))
 
 
 def drawn_small(job: Job) -> bool:

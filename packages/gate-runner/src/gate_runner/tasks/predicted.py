@@ -27,9 +27,9 @@ def best(scores: Float[Tensor, "n k"]) -> Int[np.ndarray, " n"]:
     return scores.argmax(dim=1).int().cpu().numpy()
 
 
-def confident(scores: Float[Tensor, "n k"]) -> Float[np.ndarray, " n"]:
+def confident(scores: Float[Tensor, "n k"], temperature: float = 1.0) -> Float[np.ndarray, " n"]:
     """Return the probability of the class with the highest score: the softmax, as a saved head gives it."""
-    return scores.float().softmax(dim=1).amax(dim=1).cpu().numpy()
+    return (scores.float() / temperature).softmax(dim=1).amax(dim=1).cpu().numpy()
 
 
 def likely(probabilities: Float[Tensor, "n k"]) -> Bool[np.ndarray, "n k"]:

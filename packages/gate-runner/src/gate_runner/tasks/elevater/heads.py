@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gate_runner.axes import FULL, Variant
 from gate_runner.errors import NotApplicableError
+from gate_runner.heads.calibrating import calibrated
 from gate_runner.heads.saved import KeptHead
 from gate_runner.tasks.features import rows_of
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from gate_runner.features import Kind
     from gate_runner.tasks.job import Job
     from paired_scores.metrics import Score
+    from vision_adapters.calibration import Calibration
     from vision_adapters.tuning import Tuned, TuningData
 
 
@@ -161,7 +163,24 @@ def fit_frozen(
     }
     backbone = variant.projection == "1p" and features.projection is not None
     saved = KeptHead(tuned.head, "backbone" if backbone else "projected") if job.settings.save_heads else None
+    if saved is not None and not data.several:
+        with job.timed("train"):
+            fitted = _calibration(job, data, tuned, probe, shots=not zero_shot)
+            record = calibrated(fitted, scores, features.test_labels, job.seed)
+        training["calibration"] = record.training
+        saved = replace(saved, calibration=record.card)
     return Fitted(score, scores, training, saved)
+
+
+def _calibration(job: Job, data: TuningData, tuned: Tuned, probe: str, *, shots: bool) -> Calibration:
+    """A temperature from labels that the head was not fitted on."""
+    from vision_adapters.calibration import Calibration, calibrate
+
+    if tuned.method == "zero_shot" or (job.settings.unlabelled and not shots):
+        return calibrate(data, "zero_shot", tuned=tuned)
+    if job.settings.unlabelled:  # the shots are part of the mixture, and no fold of them can be left out cheaply
+        return Calibration(1.0, 0, "none")
+    return calibrate(data, probe, tuned=tuned)
 
 
 def _transduced(data: TuningData, images: Tensor, shots: Tensor | None) -> Tuned:

@@ -122,7 +122,7 @@ def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -
         # softmax over classes also where several are true, as the toolkit writes it
         fitted.scores.softmax(1).numpy().astype("float32") if job.settings.keep_predictions else None,
         None if fitted.head is None else replace(fitted.head, classes=features.classes, prompts=texts.prompts),
-        None if several else confident(fitted.scores),
+        None if several else confident(fitted.scores, fitted.training.get("calibration", {}).get("temperature", 1.0)),
     )
 
 

@@ -1,0 +1,139 @@
+"""What a kept head's probabilities rest on: a temperature, and how its test images conform to their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gate_runner.errors import UsageError
+
+if TYPE_CHECKING:
+    from vision_adapters.calibration import Calibration
+
+METRICS = ("calibration_error", "brier", "log_loss")
+MOST = 10_000
+"""Test images, at most, that a card keeps the conformity of."""
+FOREIGN = 2.0
+"""Nonconformity of a test image whose class the head does not know: no set holds it."""
+
+
+class Calibrated(NamedTuple):
+    """What a result says of its probabilities, and what a head's card keeps."""
+
+    training: dict[str, Any]
+    card: dict[str, Any]
+
+
+def calibrated(calibration: Calibration, scores: Tensor, labels: Tensor, seed: int = 0) -> Calibrated:
+    """Score probabilities before and after calibration on the test split, and keep what sets of classes follow from.
+
+    Args:
+        calibration: fitted on other labels than those of the test split.
+        scores: of the test images and the head's classes.
+        labels: numbers of the head's classes; -1 for another class.
+        seed: of the intervals.
+    """
+    from paired_scores.metrics import evaluate, reliability
+    from vision_adapters.conformal import best_fit
+
+    known = labels >= 0
+    record: dict[str, Any] = {"temperature": calibration.temperature, "labels": calibration.labels,
+                              "how": calibration.how}  # fmt: skip
+    probabilities = {"before": scores.double().softmax(1), "after": calibration.probabilities(scores.double())}
+    training: dict[str, Any] = dict(record)
+    if bool(known.any()):
+        for when, every in probabilities.items():
+            rows, true = every[known].clamp(0, 1), labels[known]
+            measured = {name: evaluate(name, rows, true, seed=seed, resamples=300) for name in METRICS}
+            training[when] = {name: [score.value, score.low, score.high] for name, score in measured.items()}
+            training[f"bins_{when}"] = [list(bin_) for bin_ in reliability(rows, true)]
+    step = -(-len(labels) // MOST)
+    own = probabilities["after"].gather(1, labels.clamp_min(0)[:, None])[:, 0]
+    conformity = torch.where(known, 1 - own, FOREIGN)
+    fits = best_fit(scores.double() / calibration.temperature, "energy")
+    card = {**record, "lac": conformity[::step].tolist(), "fits": fits[::step].tolist()}
+    return Calibrated(training, card)
+
+
+class Sets(NamedTuple):
+    """Which classes go into the set of an image, and whether it is none of them, by a head's card."""
+
+    temperature: float
+    coverage: float | None = None
+    known: float | None = None
+    lac: Tensor | None = None
+    fits: Tensor | None = None
+
+    def members(self, scores: Tensor) -> list[list[int]] | None:
+        """Return the classes of each image's set, the most probable first; None where no coverage was asked for."""
+        if self.coverage is None or self.lac is None:
+            return None
+        from vision_adapters.conformal import ConformalSets
+
+        probabilities = (scores.double() / self.temperature).softmax(1)
+        chosen = ConformalSets("lac", self.lac).sets(probabilities, self.coverage)
+        order = scores.sort(dim=1, descending=True, stable=True).indices
+        return [[c for c in row.tolist() if bool(own[c])] for row, own in zip(order, chosen, strict=True)]
+
+    def none_of_these(self, scores: Tensor) -> list[bool] | None:
+        """Return which images are none of the classes; None where that was not asked for."""
+        if self.known is None or self.fits is None:
+            return None
+        from vision_adapters.conformal import OpenWorld
+
+        answers: list[bool] = OpenWorld("energy", self.fits).none_of_these(scores.double() / self.temperature,
+                                                                          self.known).tolist()  # fmt: skip
+        return answers
+
+
+def sets_of(card: Mapping[str, Any], coverage: float | None, known: float | None) -> Sets:
+    """Return what a head's card has for sets, or refuse what it has not.
+
+    Raises:
+        UsageError: a share outside (0, 1], or a head without conformity of test images.
+    """
+    record = card.get("calibration") or {}
+    for name, value in (("--coverage", coverage), ("--known", known)):
+        if value is None:
+            continue
+        if not 0 < value <= 1:
+            raise UsageError(f"{name} must be above 0 and at most 1, got {value}")
+        if not record.get("lac"):
+            raise UsageError(
+                f"{name} needs a head that kept how its test images conform: adapt zeroshot or adapt probe keeps it"
+            )
+    lac, fits = (torch.tensor(record.get(name) or [0.0], dtype=torch.float64) for name in ("lac", "fits"))
+    return Sets(float(record.get("temperature", 1.0)), coverage, known, lac, fits)
+
+
+def rests_on(card: Mapping[str, Any]) -> str:
+    """Say on how many labels a head's probabilities rest."""
+    from vision_adapters.calibration import Calibration
+
+    record = card.get("calibration") or {}
+    return str(Calibration(record.get("temperature", 1.0), record.get("labels", 0), record.get("how", "none")))
+
+
+def promise(card: Mapping[str, Any], coverage: float) -> str:
+    """Say what a set's coverage promises, and on what it rests."""
+    from vision_adapters.conformal import GUARANTEE
+
+    count = len(card["calibration"]["lac"])
+    most = count / (count + 1)
+    short = f" Above {most:.1%} a set holds every class." if coverage > most else ""
+    return f"sets of {coverage:.0%} coverage, from {count:,} test images. {GUARANTEE}{short}"
+
+
+def after_calibration(training: Mapping[str, Any]) -> str:
+    """Say what calibration did to the test split's calibration error; empty where nothing was calibrated."""
+    record = training.get("calibration") or {}
+    if "before" not in record or not record["labels"]:
+        return ""
+    (before, *_), (after, low, high) = record["before"]["calibration_error"], record["after"]["calibration_error"]
+    return (
+        f"calibration error {before:.3f} before, {after:.3f} [{low:.3f}, {high:.3f}] after a temperature of "
+        f"{record['temperature']:.3g} from {record['labels']:,} labels ({record['how']})"
+    )

@@ -1,0 +1,129 @@
+"""Kept heads' probabilities, sets of classes and none of these: what the card keeps and what predict does with it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_digits
+
+import gate_runner
+from gate_runner.cli import main
+from gate_runner.heads.calibrating import FOREIGN, calibrated, sets_of
+from paired_scores.metrics import evaluate
+from vision_adapters.calibration import Calibration
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three digits with their own noise, so that heads are not sure."""
+    root, (images, labels) = tmp_path_factory.mktemp("noisy"), load_digits(return_X_y=True)
+    generator = np.random.default_rng(0)
+    for label in (3, 8, 9):
+        for number, row in enumerate(images[labels == label][:120]):
+            split = "train" if number < 30 else "val" if number < 50 else "test"
+            folder = root / split / f"digit {label}"
+            folder.mkdir(parents=True, exist_ok=True)
+            noisy = np.clip(row.reshape(8, 8) * 15 + generator.normal(0, 70, (8, 8)), 0, 255)
+            Image.fromarray(noisy.astype(np.uint8)).resize((32, 32)).save(folder / f"{number}.png")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def predicted(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[list[dict[str, str]], str]:
+    """Rows of CSV that predict prints, and what it says besides."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["adapt", "predict", *map(str, words)])
+    printed = capsys.readouterr()
+    assert not ended.value.code, printed.err
+    return list(csv.DictReader(io.StringIO(printed.out))), printed.err
+
+
+METHODS: list[tuple[Any, ...]] = [
+    ("zeroshot", {}, "unseen"),
+    ("probe", {}, "cross-fitted"),
+    ("probe", {"shots": 5, "probe": "proker"}, "cross-fitted"),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "how"), METHODS)
+def test_a_kept_head_is_calibrated_and_says_on_how_many_labels(
+    method: Any, options: dict[str, Any], how: str, written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = gate_runner.adapt(written, method, encoder="micro-clip", output="run", save="head", **options)
+    record, card = done.results[0].training["calibration"], json.loads(Path("head/card.json").read_text())
+    assert record["how"] == card["calibration"]["how"] == how
+    assert len(card["calibration"]["lac"]) == 210
+    files = sorted((written / "test").rglob("*.png"))
+    rows, notes = predicted(capsys, "head", written / "test", "--top", 3, "--coverage", "0.9", "--known", "0.95")
+    assert f"probabilities rest on {record['labels']} labels ({how})" in notes
+    assert "sets of 90% coverage, from 210 test images. Of images drawn as the calibration images were" in notes
+    classes = done.results[0].data["classes"]
+    assert classes == 3
+    names = sorted({file.parent.name for file in files})
+    table = np.zeros((len(files), 3))
+    for number, row in enumerate(rows):
+        for place in (1, 2, 3):
+            table[number, names.index(row[f"class{place}"])] = float(row[f"probability{place}"])
+    true = np.array([names.index(Path(row["file"]).parent.name) for row in rows])
+    error = evaluate("calibration_error", table.clip(0, 1), true, resamples=0).value
+    assert error == pytest.approx(record["after"]["calibration_error"][0], abs=0.02)
+    assert record["after"]["log_loss"][0] <= record["before"]["log_loss"][0] + 0.02
+    inside = [Path(row["file"]).parent.name in row["set"].split("; ") for row in rows]
+    assert 0.9 <= np.mean(inside) <= 0.93  # on the very images that the threshold is from
+    assert np.mean([row["none_of_these"] == "false" for row in rows]) == pytest.approx(0.95, abs=0.01)
+
+
+def test_json_has_sets_and_none_of_these(written: Path) -> None:
+    gate_runner.adapt(written, "zeroshot", encoder="micro-clip", output="run", save="head")
+    with pytest.raises(SystemExit):
+        main(["adapt", "predict", "head", str(written / "val"), "--coverage", "1", "--output", "found.jsonl"])
+    rows = [json.loads(line) for line in Path("found.jsonl").read_text().splitlines()]
+    assert all(sorted(row["set"]) == ["digit 3", "digit 8", "digit 9"] for row in rows)
+    assert "none_of_these" not in rows[0]
+    with pytest.raises(SystemExit):
+        main(["adapt", "predict", "head", str(written / "val"), "--output", "plain.jsonl"])
+    assert set(json.loads(Path("plain.jsonl").read_text().splitlines()[0])) == {"file", "classes", "probabilities"}
+
+
+@pytest.mark.parametrize("share", ["0", "1.5", "-1"])
+def test_a_share_out_of_range_is_one_line(share: str, written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gate_runner.adapt(written, "zeroshot", encoder="micro-clip", output="run", save="head")
+    for option in ("--coverage", "--known"):
+        with pytest.raises(SystemExit) as ended:
+            main(["adapt", "predict", "head", str(written / "val"), f"{option}={share}"])
+        assert ended.value.code == 2
+        assert f"{option} must be above 0 and at most 1, got {float(share)}" in capsys.readouterr().err
+
+
+def test_a_head_without_conformity_says_so(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gate_runner.adapt(written, "finetune", encoder="micro-clip", output="run", save="head", recipe_fields={"steps": 2})
+    _, notes = predicted(capsys, "head", written / "val")
+    assert "probabilities are not calibrated: no label was left to fit a temperature on" in notes
+    with pytest.raises(SystemExit) as ended:
+        main(["adapt", "predict", "head", str(written / "val"), "--coverage", "0.9"])
+    assert ended.value.code == 2
+    assert "needs a head that kept how its test images conform" in capsys.readouterr().err
+
+
+def test_a_class_that_the_head_does_not_know_is_in_no_set() -> None:
+    scores = torch.tensor([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
+    record = calibrated(Calibration(1.0, 7, "unseen"), scores, torch.tensor([0, 1, -1]))
+    assert record.card["lac"][2] == FOREIGN
+    assert record.training["before"] == record.training["after"]
+    sets = sets_of({"calibration": record.card}, 0.6, None)
+    assert sets.members(scores) == [[0, 1], [1, 0], [0, 1]]  # the third smallest of three is that of the unknown class
+    assert sets_of({"calibration": record.card}, 0.3, None).members(scores) == [[0], [1], []]
+    assert sets.none_of_these(scores) is None
