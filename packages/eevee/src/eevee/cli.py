@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from eevee.errors import EeveeError, plain
+from eevee.errors import EeveeError
+from wary_files.text import printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,7 +179,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
 
         return commands.run(options)
     except EeveeError as error:
-        print(f"{prog}: {plain(' '.join(str(error).split()))}", file=sys.stderr)  # noqa: T201
+        print(f"{prog}: {printable_json(' '.join(str(error).split()))}", file=sys.stderr)  # noqa: T201
         return 2
     except BrokenPipeError:
         sys.stderr.close()

@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eevee.errors import EeveeError, plain
+from eevee.errors import EeveeError
 from eevee.tables.holdout import group_twins
 from eevee.tables.loading import SHIPPED, join_tables, load_table
 from eevee.tables.reading import Layout
+from wary_files.text import printable_json
 
 if TYPE_CHECKING:
     import argparse
@@ -67,7 +68,7 @@ def _table(options: argparse.Namespace) -> ResultTable:
 def _finish(options: argparse.Namespace, result: Recorded, words: str) -> int:
     if options.json and options.json != "-":
         result.to_json(options.json)
-    print(plain(result.to_json() if options.json == "-" else words))  # noqa: T201
+    print(printable_json(result.to_json() if options.json == "-" else words))  # noqa: T201
     return 0
 
 

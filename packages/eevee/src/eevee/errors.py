@@ -8,16 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_DIRECTIONS = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
-"""Marks that show nothing, or show what follows in another order."""
-_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160), *_DIRECTIONS) if chr(code) not in "\t\n"}
-
-
-def plain(text: str) -> str:
-    """A text whose control and direction characters are escapes: no terminal obeys a name; JSON stays the same JSON."""
-    return text.translate(_CONTROLS)
-
-
 _FEW = 12
 """So many known names are all printed."""
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from eqben_builder.commands.models import Models
-from eqben_builder.untrusted import printable
+from wary_files.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -109,16 +109,6 @@ def object_of(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
-#: Wide and unbreakable spaces, and what joins letters of Persian, Hindi and emoji: no printing characters to Python.
-_HARMLESS = "\u00a0\u200c\u200d\u202f\u3000"
-
-
-def printable(text: str, keep: str = "") -> str:
-    """What a terminal or a browser would obey (escapes, line ends, turns of the writing's direction) as escapes."""
-    allowed = keep + _HARMLESS
-    return "".join(letter if letter.isprintable() or letter in allowed else repr(letter)[1:-1] for letter in text)
-
-
 @contextmanager
 def opened_zip(path: Path, name: str = "") -> Iterator[zipfile.ZipFile]:
     """Open a zip archive, and name it in whatever goes wrong while the block reads it."""

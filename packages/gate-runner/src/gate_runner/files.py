@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from gate_runner.errors import StorageError, UsageError, printable
+from gate_runner.errors import StorageError, UsageError
 from wary_files.durable import replace_folder, write_whole
 from wary_files.limits import refuse_special, within
+from wary_files.text import inert
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,12 +101,6 @@ def discard(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-def inert(text: str) -> str:
-    """A cell that no spreadsheet runs and no terminal obeys: what begins like a formula gets a quote in front."""
-    text = printable(text, "\n")
-    return f"'{text}" if text[:1] in ("=", "+", "@") or (text[:1] == "-" and len(text) > 1) else text
 
 
 def csv_text(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:

@@ -13,7 +13,7 @@ try:
 except ImportError:
     raise ModuleNotFoundError("the command line needs typer: pip install 'knowledge-prompts[cli]'") from None
 
-from knowledge_prompts.printed import printable
+from wary_files.text import printable
 
 if TYPE_CHECKING:
     from knowledge_prompts import WordNet

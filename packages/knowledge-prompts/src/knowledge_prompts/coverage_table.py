@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import check_class_names
 from knowledge_prompts.sources.knowledge import Sources, StoredKnowledge, as_sources
+from wary_files.text import printable
 
 
 @dataclass(frozen=True, eq=False)  # tables of arrays are compared by their fields

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge_prompts.coverage_table import Coverage, coverage
-from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import ClassPrompts
 from knowledge_prompts.sources.elevater_files import ExternalRecord, write_external, write_gpt3
 from knowledge_prompts.sources.generated import GeneratedKnowledge, sole_writer
@@ -16,6 +15,7 @@ from knowledge_prompts.sources.knowledge import KnowledgeSource, StoredKnowledge
 from knowledge_prompts.sources.language_model import LanguageModel
 from knowledge_prompts.sources.named import named_sources
 from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
+from wary_files.text import printable
 
 
 def gather_sources(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.class_prompts import ClassPrompts, load_class_prompts
 from knowledge_prompts.prompts.prompt_set import Style, build_prompts
 from knowledge_prompts.sources.knowledge import as_sources, check_least_one
 from knowledge_prompts.sources.wordnet import WordNet, WordNetDefinition, WordNetPath
 from knowledge_prompts.sources.wordnet_files import WordNetMissingError
+from wary_files.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,10 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
-from unicodedata import category
 
-_JOINERS = "\u200c\u200d"
-"""Between letters of some scripts, and the parts of an emoji."""
 _LISTED = 100
 """Names that a message lists, at most: timm has more than a thousand models."""
 
@@ -36,20 +33,6 @@ class DataError(UsageError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.splitlines()))
-
-
-def printable(text: str, keep: str = "") -> str:
-    """A text with its control characters as escapes, but for those to keep: a class's name must not rule a terminal.
-
-    Signs that turn the direction of what follows are among them; spaces and joiners of any script are not.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        letter if letter.isprintable() or letter in keep or letter in _JOINERS or category(letter) == "Zs"
-        else repr(letter)[1:-1]
-        for letter in text
-    )  # fmt: skip
 
 
 def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:

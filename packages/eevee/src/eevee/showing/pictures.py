@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eevee.errors import EeveeError, MissingExtraError, plain
+from eevee.errors import EeveeError, MissingExtraError
+from wary_files.text import printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ def new_figure(width: float, height: float) -> tuple[Figure, Any]:
 
 def shortened(name: str) -> str:
     """A name that fits beside a picture: its beginning and its end."""
-    name, half = plain(name), (LONGEST - 1) // 2
+    name, half = printable_json(name), (LONGEST - 1) // 2
     return name if len(name) <= LONGEST else f"{name[:half]}…{name[-half:]}"
 
 

@@ -11,12 +11,13 @@ from eevee.answers.front import pareto
 from eevee.answers.judging import error_against_k, predictiveness
 from eevee.answers.leaderboard import rank_models, rank_outcomes
 from eevee.answers.predicting import predict
-from eevee.errors import EeveeError, plain
+from eevee.errors import EeveeError
 from eevee.items.choosing import choose_items
 from eevee.showing.pictures import draw_bars, draw_error_against_k, draw_front, draw_nested, draw_places, render
 from eevee.showing.words import QUESTIONS, check_words, item_words, prediction_words
 from eevee.tables.checking import check
 from eevee.tables.record import write_text
+from wary_files.text import printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -245,7 +246,7 @@ def _page(title: str, lead: str, sections: Sequence[str], footer: str) -> str:
 
 def _escape(text: str) -> str:
     """A text as HTML shows it, control characters as escapes."""
-    return html.escape(plain(text))
+    return html.escape(printable_json(text))
 
 
 def _section(title: str, text: str, *parts: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from eqben_builder.untrusted import printable
+from wary_files.text import printable
 
 
 def say(line: str, *, err: bool = False) -> None:

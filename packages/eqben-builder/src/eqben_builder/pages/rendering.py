@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
-from eqben_builder.untrusted import printable
+from wary_files.text import printable
 
 if TYPE_CHECKING:
     from eqben_builder.formats import Picture

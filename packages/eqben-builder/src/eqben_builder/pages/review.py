@@ -12,8 +12,9 @@ from eqben_builder.formats import WRITERS, read_any
 from eqben_builder.formats.convert import detect
 from eqben_builder.formats.folder import add_file
 from eqben_builder.pages.rendering import WHITE, embedded, write_page
-from eqben_builder.untrusted import load_json, printable
+from eqben_builder.untrusted import load_json
 from eqben_builder.writing import new_folder
+from wary_files.text import printable
 
 if TYPE_CHECKING:
     import os

@@ -182,7 +182,7 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO, further: 
     """
     import csv
 
-    from gate_runner.files import inert
+    from wary_files.text import inert
 
     writer = csv.writer(file, lineterminator="\n")
     numbers = range(1, top + 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from knowledge_prompts.printed import printable
+from wary_files.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from knowledge_prompts.encoding.tokens import TokenRules, token_rules
-from knowledge_prompts.printed import printable
 from knowledge_prompts.prompts.prompt_set import PromptSet, as_prompt_set
+from wary_files.text import printable
 
 _CHUNK = 1024
 

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from knowledge_prompts.printed import printable
 from knowledge_prompts.sources.knowledge import check_least_one
+from wary_files.text import printable
 
 MOST_BYTES = 1 << 20
 _OK = 200

@@ -1,0 +1,52 @@
+"""Texts of strangers as they are printed and kept: no terminal obeys them, and no spreadsheet runs them."""
+
+from __future__ import annotations
+
+from unicodedata import category
+
+_JOINERS = "\u200c\u200d"
+"""Between letters of some scripts, and the parts of an emoji."""
+_DIRECTIONS = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
+"""Marks that show nothing, or show what follows in another order."""
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(32), *range(127, 160), *_DIRECTIONS) if chr(code) not in "\t\n"}
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Return a text with its control characters as escapes, but for those to keep.
+
+    Signs that turn the direction of what follows are among them; spaces and joiners of any script are not.
+
+    Example:
+        >>> print(printable("cat\x1b[31m"))
+        cat\x1b[31m
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in keep or letter in _JOINERS or category(letter) == "Zs"
+        else repr(letter)[1:-1]
+        for letter in text
+    )  # fmt: skip
+
+
+def printable_json(text: str) -> str:
+    r"""Return lines with control and direction characters as JSON's escapes, but for tabs and line ends.
+
+    JSON stays the same JSON.
+
+    Example:
+        >>> print(printable_json('{"name": "cat\x1b[31m"}'))
+        {"name": "cat\u001b[31m"}
+    """
+    return text.translate(_CONTROLS)
+
+
+def inert(text: str) -> str:
+    """Return a cell that no spreadsheet runs and no terminal obeys: what begins like a formula gets a quote in front.
+
+    Example:
+        >>> inert("=1+1"), inert("-3"), inert("-")
+        ("'=1+1", "'-3", '-')
+    """
+    text = printable(text, "\n")
+    return f"'{text}" if text[:1] in ("=", "+", "@") or (text[:1] == "-" and len(text) > 1) else text
