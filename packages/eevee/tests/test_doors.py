@@ -377,3 +377,12 @@ def test_a_metric_without_a_direction_names_the_option(tmp_path, capsys):
     (tmp_path / "results.csv").write_text("model,a,b\n" + "".join(f"m{i},{i},{i * i}\n" for i in range(6)))
     assert main(["check", "--table", str(tmp_path / "results.csv")]) == 2
     assert "--direction higher" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pair", [("caf\u00e9", "cafe\u0301"), ("clip", "clip\u200b")])
+def test_ids_that_look_the_same_are_refused(tmp_path, pair):
+    rows = [f"{name},{k},{k * k}" for k, name in enumerate((*pair, "c", "d", "e"))]
+    path = tmp_path / "own.csv"
+    path.write_text("model,x,y\n" + "\n".join(rows), encoding="utf-8")
+    with pytest.raises(EeveeError, match=r"own\.csv: models '.*' and '.*' look the same"):
+        load_table(path, direction="higher")

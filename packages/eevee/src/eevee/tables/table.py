@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -270,6 +271,7 @@ def _require_bounds(metric: Metric, models: Sequence[str], column: Float[np.ndar
 
 def _require_unique(kind: str, ids: Sequence[str]) -> None:
     earlier: set[str] = set()
+    by_look: dict[str, str] = {}
     for key in ids:
         if not key:
             raise EeveeError(f"a {kind} has an empty id")
@@ -277,4 +279,13 @@ def _require_unique(kind: str, ids: Sequence[str]) -> None:
             raise EeveeError(f"{kind} {key!r} has a line break in its id")
         if key in earlier:
             raise EeveeError(f"{kind} {key!r} appears twice; ids must be unique")
+        same = by_look.setdefault(_as_seen(key), key)
+        if same != key:
+            raise EeveeError(f"{kind}s {same!a} and {key!a} look the same; expected one of them, or names that differ")
         earlier.add(key)
+
+
+def _as_seen(text: str) -> str:
+    """The text in composed letters, without signs that nobody sees."""
+    composed = unicodedata.normalize("NFC", text)
+    return "".join(sign for sign in composed if unicodedata.category(sign) != "Cf")
