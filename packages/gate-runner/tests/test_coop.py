@@ -437,6 +437,16 @@ def test_a_limit_is_of_test_images_and_said(root: Path, encoder: Encoder, tmp_pa
     assert tables(units_of("mine", results.values()))[0].rows[0][-1] == "this run, limit 5, synthetic stand-ins"
 
 
+def test_several_views_of_a_run_are_said(root: Path, encoder: Encoder, tmp_path: Path) -> None:
+    how = {"shots": "1", "methods": "logistic,prolip", "seeds": (1,)}
+    several = scored(root, tmp_path / "two", encoder, "coop-dtd", views=2, **how)
+    table = tables(units_of("mine", several.values()))[0]
+    assert [row[-1] for row in table.rows[:2]] == ["this run, 2 views, synthetic stand-ins"] * 2
+    single = scored(root, tmp_path / "one", encoder, "coop-dtd", **how)
+    moved = [results["coop-dtd@1-shot.few-shot.prolip 1"].training["chosen"]["moved"] for results in (several, single)]
+    assert moved[0] != moved[1]
+
+
 @pytest.mark.parametrize("change", [lambda folder: (folder / "images" / "red" / "train_0000.jpg").unlink()])
 def test_missing_images_are_said_before_anything_is_computed(
     change: Callable[[Path], None], root: Path, tmp_path: Path

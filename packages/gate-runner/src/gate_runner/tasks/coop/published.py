@@ -23,6 +23,10 @@ _CHOSEN = (
     "Chosen with: the labels, besides the shots, by which hyper-parameters were chosen; not known if nobody here read "
     "the authors' code."
 )
+_VIEWS = (
+    "A run has one view of each training image unless its row says otherwise; Tip-Adapter, APE and GDA have ten "
+    "augmented views."
+)
 _HARMONIC = (
     "Papers print two harmonic means: of the mean accuracies on base and new classes, or the mean over sets of each "
     "set's own. A published row has the one that it prints."
@@ -67,7 +71,7 @@ def few_shot_table(own: Sequence[Sequence[str]] = (), backbone: str = "", title:
         title or "CoOp's few-shot table: mean accuracy over the eleven sets in percent, by images per class",
         ("Method", "Encoder", *(str(shots) for shots in SHOTS), "Chosen with", "Source"),
         tuple(tuple(row) for row in rows),
-        f"{_CHOSEN} 0 images are class texts alone.",
+        f"{_CHOSEN} {_VIEWS} 0 images are class texts alone.",
         (1, 8, 9),
     )
 

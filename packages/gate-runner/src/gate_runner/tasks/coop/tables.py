@@ -37,6 +37,8 @@ def units_of(label: str, results: Iterable[Any]) -> list[Unit]:
             chosen = str(result.training.get("chosen_with", "not known"))
             limit = result.settings.get("limit")
             of_run = ["this run"] + ([f"limit {limit}"] if limit is not None else [])
+            views = int(result.training.get("views", 1))
+            of_run += [f"{views} views"] if views > 1 else []
             of_run += ["synthetic stand-ins"] if SYNTHETIC in result.note else []
             listed.append(Unit(label, name, Point.parse(point), result.seed, values, chosen, ", ".join(of_run)))
     return listed
