@@ -415,3 +415,17 @@ def test_vectors_may_be_an_array(tmp_path):
     np.testing.assert_array_equal(store.rows(0, 10), array.astype(np.float32))
     with pytest.raises(ValueError, match=r"encode: expected a function, or an array of 9 rows, got shape \[10, 4\]"):
         build_vectors(array, 9, tmp_path / "w", kb="k", encoder="m")
+
+
+@pytest.mark.parametrize(("factor", "dtype", "refused"), [(1e-9, "float16", True), (1e-6, "float16", True),
+                                                          (1e-3, "float16", False), (1e-9, "float32", False)])  # fmt: skip
+def test_vectors_that_are_too_small_for_their_type_are_refused(tmp_path, factor, dtype, refused):
+    values = np.random.default_rng(0).normal(size=(9, 4))
+    values[7] *= factor
+    values[8] = 0  # has no direction in any type
+    if refused:
+        with pytest.raises(ValueError, match=r"vectors as float16: row 7 has no number beyond .* length 1"):
+            build_vectors(values, 9, tmp_path / "v", kb="k", encoder="e", dtype=dtype, chunk=2)
+    else:
+        stored = build_vectors(values, 9, tmp_path / "v", kb="k", encoder="e", dtype=dtype, chunk=2).rows(7, 8)
+        np.testing.assert_allclose(stored[0], values[7], rtol=1e-3)

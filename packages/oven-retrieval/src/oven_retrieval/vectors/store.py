@@ -175,6 +175,7 @@ def build_vectors(
             with np.errstate(over="ignore"):
                 stored = block.astype(kind)
             check_vectors(stored, None, f"vectors as {kind}", done)
+            _refuse_small(block, kind, done)
             try:
                 stored.tofile(file)
                 file.flush()
@@ -202,6 +203,18 @@ def build_vectors(
         (rows / name).unlink()
     rows.rmdir()
     return VectorStore(path)
+
+
+def _refuse_small(block: npt.NDArray[Any], kind: np.dtype[Any], first_row: int) -> None:
+    """Refuse rows whose every number is so small that the type stores few of its digits, or none."""
+    largest = np.abs(block).max(axis=1, initial=0)
+    small = (largest > 0) & (largest < np.finfo(kind).smallest_normal)
+    if small.any():
+        row = int(np.argmax(small))
+        raise ValueError(
+            f"vectors as {kind}: row {first_row + row} has no number beyond {largest[row]:.3g}, too small for {kind}: "
+            "bring vectors to length 1"
+        )
 
 
 def _part_of(array: npt.NDArray[Any], first: int, last: int) -> npt.NDArray[Any]:
