@@ -7,7 +7,7 @@ take two standard errors. Power is printed only where that holds: one encoder of
 The rule that picks the best and corrects (Holm) for its tests with the others alone judges the same draws. The script
 also counts how often the intervals hold the true value of the encoder that was taken.
 
-Usage: python choose_errors.py [--draws 1000] [--output choose_errors.json]
+Usage: python choose_errors.py [--draws 1000] [--seed 0] [--output choose_errors.json]
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def chosen(right: np.ndarray, judge: Judge, seed: int) -> tuple[int, set[int]]:
     return max(remaining, key=lambda encoder: right[:, encoder].mean()), worse
 
 
-def equal(draws: int, encoders: int, pictures: int) -> dict[str, float]:
+def equal(draws: int, encoders: int, pictures: int, seed: int) -> dict[str, float]:
     """Shares of draws in which an equal encoder is called worse, and in which the taken one's interval misses."""
-    rng = np.random.default_rng(encoders)
+    rng = np.random.default_rng([seed, encoders, pictures])
     wrong = {"ours": 0, "picked first": 0}
     missed = {"for all": 0, "alone": 0}
     for draw in range(draws):
@@ -104,9 +104,9 @@ def equal(draws: int, encoders: int, pictures: int) -> dict[str, float]:
     return shares | {f"true value outside the interval {kind}": count / draws for kind, count in missed.items()}
 
 
-def better(draws: int, encoders: int, gain: float) -> dict[str, float]:
+def better(draws: int, encoders: int, gain: float, seed: int) -> dict[str, float]:
     """One encoder is better: how often it is taken, how many others are called worse, and it itself."""
-    rng = np.random.default_rng(round(1000 * gain))
+    rng = np.random.default_rng([seed, encoders, round(1000 * gain)])
     values = np.full(encoders, BASE)
     values[0] += gain
     rows: dict[str, float] = {}
@@ -129,11 +129,12 @@ def main() -> None:
     """Check, measure, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "choose_errors.json")
     wanted = parser.parse_args()
     started = time.perf_counter()
     record: dict[str, object] = {
-        "alpha": ALPHA, "draws": wanted.draws, "pictures": PICTURES,
+        "alpha": ALPHA, "draws": wanted.draws, "seed": wanted.seed, "pictures": PICTURES,
         "processor": platform.processor() or platform.machine(), "cores": os.cpu_count(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in ("numpy", "scipy", "gate-runner", "vision-adapters")},
@@ -143,14 +144,14 @@ def main() -> None:
     for encoders in (3, 10, 20):
         for pictures in (300, PICTURES):
             name = f"{encoders} equal encoders, {pictures} pictures"
-            false[name] = equal(wanted.draws, encoders, pictures)
+            false[name] = equal(wanted.draws, encoders, pictures, wanted.seed)
             print(name, false[name], flush=True)
     record["equal"] = false
     if any(shares["false, ours"] > limit for shares in false.values()):
         sys.exit(f"more than {limit:.3f} of the draws of equal encoders have one that is called worse")
     record["one better of ten"] = {}
     for gain in (0.03, 0.05, 0.08):
-        rows = better(max(1, wanted.draws // 5), 10, gain)
+        rows = better(max(1, wanted.draws // 5), 10, gain, wanted.seed)
         record["one better of ten"][f"by {gain}"] = rows  # type: ignore[index]
         print(gain, rows, flush=True)
     record["seconds"] = round(time.perf_counter() - started, 1)

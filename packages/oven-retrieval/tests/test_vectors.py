@@ -417,8 +417,10 @@ def test_vectors_may_be_an_array(tmp_path):
         build_vectors(array, 9, tmp_path / "w", kb="k", encoder="m")
 
 
-@pytest.mark.parametrize(("factor", "dtype", "refused"), [(1e-9, "float16", True), (1e-6, "float16", True),
-                                                          (1e-3, "float16", False), (1e-9, "float32", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("factor", "dtype", "refused"),
+    [(1e-9, "float16", True), (1e-6, "float16", True), (1e-3, "float16", False), (1e-9, "float32", False)],
+)
 def test_vectors_that_are_too_small_for_their_type_are_refused(tmp_path, factor, dtype, refused):
     values = np.random.default_rng(0).normal(size=(9, 4))
     values[7] *= factor
