@@ -31,7 +31,7 @@ from eqben_builder.pictures import decode, decode_array
 from eqben_builder.scoring import read_scores
 from eqben_builder.suites.caption_choice import _listed
 from eqben_builder.untrusted import load_json
-from eqben_builder.video import pickles
+from wary_files import pickles
 
 _PLACE = Path(tempfile.gettempdir()) / "eqben-fuzz"
 

@@ -11,7 +11,6 @@ from PIL import Image
 from eqben_builder.building import Made, build
 from eqben_builder.building.builder import certifier_of
 from eqben_builder.formats import read_any
-from eqben_builder.video import pickles
 from eqben_builder.video.action_genome import (
     ActionGenomeBuilder,
     Seen,
@@ -20,6 +19,7 @@ from eqben_builder.video.action_genome import (
     read_action_genome,
     sparse_pairs,
 )
+from wary_files import pickles
 
 from ._clips import reasons, record_of, second, write_clip
 

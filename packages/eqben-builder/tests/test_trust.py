@@ -26,8 +26,8 @@ from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pictures import AnimatedPictureWarning, decode, decode_array
 from eqben_builder.scoring import read_scores
 from eqben_builder.untrusted import json_lines, load_json
-from eqben_builder.video import pickles
 from eqben_builder.writing import LOCK, FolderBusyError, sole_writer
+from wary_files import pickles
 
 
 def small(**options):

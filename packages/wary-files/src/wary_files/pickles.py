@@ -39,7 +39,7 @@ def load(file: BinaryIO | bytes, name: str) -> Any:
         unpickler = _Unpickler(stream, encoding="latin1")
         unpickler.room = 2 * stream.seek(0, io.SEEK_END)
         stream.seek(0)
-        return unpickler.load()
+        return _plain(unpickler.load())
     except _RefusedError as error:
         raise DataError(f"{name} is no pickle of arrays: {error}") from error
     except Exception as error:  # Python's unpickler raises errors of every kind over broken files
@@ -126,6 +126,22 @@ class _Kind:
             raise _RefusedError(f"it holds an array of {_shown(code)}, expected numbers")
         self.code = code.lstrip("<>=|")
         self.order = code[0] if code[0] in "<>" else "<"
+
+
+def _plain(value: Any) -> Any:
+    """The value, if it holds numbers, texts, arrays, lists, dictionaries and tuples alone, and no tuple in a tuple."""
+    waiting, visited = [value], {id(value)}
+    while waiting:
+        holder = waiting.pop()
+        for member in holder.values() if isinstance(holder, dict) else holder if type(holder) in (list, tuple) else ():
+            if type(holder) is tuple and type(member) is tuple:
+                raise _RefusedError("a tuple in a tuple")
+            if id(member) not in visited and not isinstance(member, _KEYS):
+                visited.add(id(member))
+                waiting.append(member)
+        if holder is not None and not isinstance(holder, (*_KEYS, bytearray, tuple, list, dict, np.ndarray)):
+            raise _RefusedError(f"a {type(holder).__name__.strip('_').lower()} where data is expected")
+    return value
 
 
 def _shown(value: Any) -> str:

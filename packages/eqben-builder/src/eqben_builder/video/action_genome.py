@@ -15,7 +15,7 @@ from eqben_builder.building.builder import Dropped, Made
 from eqben_builder.pictures import decode
 from eqben_builder.video.decode import frames_numbered
 from eqben_builder.video.library import VideoBuilder, check_size, each_frame, evidence, shrunk
-from eqben_builder.video.pickles import load as load_pickle
+from wary_files.pickles import load as load_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
