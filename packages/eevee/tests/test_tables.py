@@ -403,3 +403,25 @@ def test_one_cell_in_shares_is_named_and_small_values_are_not():
     assert any("per cent (shares?): m7;" in line for line in selection_warnings(table, 0.1, 0.2, None, []))
     predicted = predict(table, ["a"], {"new": {"a": 60.0}}, scorer="ridge")
     assert any("per cent (shares?): m7;" in note for note in predicted.notes)
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [
+        (lambda values: np.arange(len(values)), "numbers of the rows"),
+        (lambda values: 1 + np.arange(len(values)), "numbers of the rows"),
+        (lambda values: 1 + np.argsort(np.argsort(-values.mean(axis=1))), "ranks"),
+        (lambda values: values.mean(axis=1).round(2), "means of the others"),
+        (lambda values: values.mean(axis=1) + np.random.default_rng(1).normal(0, 2, len(values)), None),
+        (lambda values: values[:, 0] * 2, None),
+    ],
+)
+def test_columns_that_hold_no_results_are_named(column, what):
+    values = np.random.default_rng(0).uniform(40, 90, (9, 4)).round(1)
+    values = np.column_stack([values, column(values)])
+    rows = "".join(f"m{i},{','.join(map(str, row))}\n" for i, row in enumerate(values.tolist()))
+    table = read_csv_text("model,a,b,c,d,e\n" + rows, name="t", direction="higher")
+    assert check(table).derived == ((("e", what),) if what else ())
+    warnings = " ".join(selection_warnings(table, 0.1, 0.2, None, []))
+    assert ("--drop e leaves them out" in warnings) == bool(what)
+    assert (f"e ({what})" in check_words(check(table))) == bool(what)

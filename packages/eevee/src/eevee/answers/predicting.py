@@ -12,7 +12,7 @@ import numpy as np
 from eevee.answers.choosing import AUTO, resolve_scorer
 from eevee.answers.intervals import SEARCH_CELLS, UNLIKE, intervals
 from eevee.errors import EeveeError
-from eevee.tables.checking import shares_warning
+from eevee.tables.checking import derived_warning, shares_warning
 from eevee.tables.holdout import families_note, held_together
 from eevee.tables.record import Recorded
 from eevee.tables.standard import overall_scores, standardise
@@ -258,7 +258,7 @@ def _only(table: ResultTable, rows: Sequence[int]) -> ResultTable:
 
 
 def _notes(table: ResultTable, holdout: str, searched: bool, level: float, promise: float) -> tuple[str, ...]:
-    notes = [shares_warning(table), families_note(table) if holdout == "family" else ""]
+    notes = [shares_warning(table), derived_warning(table), families_note(table) if holdout == "family" else ""]
     if promise < level:
         notes.append(
             f"the intervals are the largest errors seen: so few models promise {promise:.0%} at most, not {level:.0%}"

@@ -14,7 +14,7 @@ from eevee.scorers.named import recorded_scorer
 from eevee.scorers.scorer import Scorer, is_quick
 from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
-from eevee.tables.checking import shares_warning
+from eevee.tables.checking import derived_warning, shares_warning
 from eevee.tables.holdout import families_note, require_holdout
 from eevee.tables.record import read_result, restored
 from eevee.tables.standard import standardise
@@ -274,7 +274,7 @@ def selection_warnings(
     table: ResultTable, error: float, rival_error: float, honest: Nested | None, curve: Sequence[CurvePoint]
 ) -> list[str]:
     """Warnings about a selection: too few models, a better rival, an optimistic, unstable or chance-like result."""
-    lines = list(filter(None, [shares_warning(table)]))
+    lines = list(filter(None, [shares_warning(table), derived_warning(table)]))
     if honest is not None and not honest.better_than_random:
         lines.append(
             f"no better than random: on held-out models the subset's error is {honest.unmeasured:.3f} and that of "

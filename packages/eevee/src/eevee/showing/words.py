@@ -40,6 +40,10 @@ def check_words(findings: Check) -> str:
             "in 0 to 1 where the others are in per cent (shares? then times 100)",
             [f"{model} on {', '.join(metrics[:5])}{' …' * (len(metrics) > 5)}" for model, metrics in findings.shares],
         ),
+        _listed(
+            "no results, and counted as such (--drop leaves them out)",
+            [f"{metric} ({what})" for metric, what in findings.derived],
+        ),
         _listed("benchmarks without a cost", findings.without_cost),
         findings.families,
         *(_folds(holdout, folds) for holdout, folds in findings.holdouts.items()),

@@ -39,6 +39,7 @@ class Check(Recorded):
         near_duplicates: pairs nearer than a tenth of a standard deviation, with their distance.
         outliers: (model, metric, value, distance from the other models' mean in their deviations) beyond six.
         shares: (model, metrics) with values in 0 to 1 beside others' values in per cent: a hundredth of what they mean.
+        derived: (metric, what it is) of columns that hold no results: numbers of the rows, ranks, means of the others.
         without_cost: benchmarks without a cost.
         holdouts: for each way of holding models out, its folds as (models to learn from, held-out ones), or why it has
             none.
@@ -66,6 +67,7 @@ class Check(Recorded):
     near_duplicates: tuple[tuple[str, str, float], ...]
     outliers: tuple[tuple[str, str, float, float], ...]
     shares: tuple[tuple[str, tuple[str, ...]], ...]
+    derived: tuple[tuple[str, str], ...]
     without_cost: tuple[str, ...]
     holdouts: dict[str, tuple[tuple[int, int], ...] | str]
     families: str
@@ -105,6 +107,7 @@ def check(table: ResultTable) -> Check:
         near_duplicates=tuple((names[j], names[i], d) for j, i, d in pairs if d >= DUPLICATE),
         outliers=tuple(_outliers(table)),
         shares=shares_beside_percent(table),
+        derived=derived_columns(table),
         without_cost=tuple(b.id for b in table.benchmarks if b.cost is None),
         holdouts={holdout: _folds(table, holdout) for holdout in HOLDOUTS},
         families=families_note(table),
@@ -151,6 +154,56 @@ def shares_warning(table: ResultTable) -> str:
     names = ", ".join(models[:5]) + " …" * (len(models) > 5)
     sentence = f"in 0 to 1 where the other models are in per cent (shares?): {names}; eevee check has the cells"
     return sentence if models else ""
+
+
+NEAR_MEAN = 0.02
+"""Standard deviations by which a column may differ from the mean of the others, at most, to be taken for it."""
+_LEAST = 5
+"""Models from which on a column is judged by its numbers."""
+
+
+def derived_columns(table: ResultTable) -> tuple[tuple[str, str], ...]:
+    """Return the metrics that hold no results, and what they are.
+
+    These are numbers of the rows (an index), whole ranks from 1 to the number of models, and means of all others.
+
+    Example:
+        >>> from eevee import load_table
+        >>> derived_columns(load_table("gate"))
+        ()
+    """
+    values, count = table.values, len(table.models)
+    if count < _LEAST:
+        return ()
+    derived: dict[int, str] = {}
+    for j in range(values.shape[1]):
+        column = values[:, j]
+        if any(np.array_equal(column, np.arange(count) + first) for first in (0, 1)):
+            derived[j] = "numbers of the rows"
+        elif np.array_equal(np.sort(column), np.arange(count) + 1):
+            derived[j] = "ranks"
+    left = [j for j in range(values.shape[1]) if j not in derived]
+    for j in left if len(left) > 2 else []:
+        others = values[:, [k for k in left if k != j]]
+        whole = ~np.isnan(others).any(axis=1) & ~np.isnan(values[:, j])
+        if whole.sum() < _LEAST:
+            continue
+        column = values[whole, j]
+        far = float(np.abs(column - others[whole].mean(axis=1)).max())
+        if column.std() > 0 and far <= NEAR_MEAN * column.std():
+            derived[j] = "means of the others"
+    return tuple((table.metric_ids[j], what) for j, what in sorted(derived.items()))
+
+
+def derived_warning(table: ResultTable) -> str:
+    """Return a sentence on columns that hold no results; empty if there are none."""
+    derived = derived_columns(table)
+    if not derived:
+        return ""
+    listed = ", ".join(f"{metric} ({what})" for metric, what in derived)
+    return (
+        f"no results, and counted as such: {listed}; --drop {','.join(metric for metric, _ in derived)} leaves them out"
+    )
 
 
 def _outliers(table: ResultTable) -> list[tuple[str, str, float, float]]:
