@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from vision_adapters.conformal import (
     ConformalSets,
+    Known,
     OpenWorld,
     conformal_quantile,
     coverage_of,
@@ -182,3 +183,16 @@ def test_bad_input_is_named() -> None:
         OpenWorld.fit(p, "nope")
     with pytest.raises(ValueError, match="no scores of known images"):
         OpenWorld.fit(p[:0])
+
+
+@pytest.mark.parametrize("kind", ["score", "probability", "energy"])
+def test_scores_that_are_no_numbers_fit_no_class(kind: Known) -> None:
+    scores = torch.tensor([[5.0, 0.0], [4.0, 1.0], [0.0, 6.0], [3.0, 1.0]])
+    known = OpenWorld.fit(scores, kind)
+    for value in (math.nan, math.inf):
+        wrong = scores.clone()
+        wrong[2, 0] = value
+        with pytest.raises(ValueError, match="scores: row 2 holds NaN or infinity"):
+            known.none_of_these(wrong, 0.7)
+        with pytest.raises(ValueError, match="scores: row 2 holds NaN or infinity"):
+            OpenWorld.fit(wrong, kind)

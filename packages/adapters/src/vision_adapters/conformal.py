@@ -263,6 +263,9 @@ def best_fit(scores: Float[Tensor, "n k"], kind: Known) -> Float[Tensor, " n"]:
     """
     if kind not in get_args(Known):
         raise ValueError(f"kind must be one of {get_args(Known)}, got {kind!r}")
+    wrong = (torch.isnan(scores) | (scores == math.inf)).any(1)
+    if bool(wrong.any()):
+        raise ValueError(f"scores: row {int(wrong.nonzero()[0])} holds NaN or infinity, which fits no class")
     if kind == "energy":
         return scores.logsumexp(1)
     return (scores if kind == "score" else scores.softmax(1)).amax(1)
