@@ -49,6 +49,7 @@ def test_log_loss_of_labels_and_of_a_certain_mistake() -> None:
 def test_calibration_error_is_its_slow_definition(n: int, k: int, digits: int) -> None:
     p, y = probabilities(n, k)
     p = p.round(digits)  # one digit makes ties
+    p = p / p.sum(1, keepdims=True)
     expected = slow_error(p.max(1).tolist(), (p.argmax(1) == y).astype(float).tolist())
     assert evaluate("calibration_error", p, y).value == pytest.approx(expected, abs=1e-12)
     order = np.random.default_rng(1).permutation(n)
@@ -99,3 +100,11 @@ def test_bad_probabilities_are_named(name: str, predictions: list, targets: list
         evaluate(name, np.array(predictions), np.array(targets))
     with pytest.raises(ValueError, match="3 predictions and 2 targets"):
         reliability(np.full((3, 2), 0.5), [0, 1])
+
+
+@pytest.mark.parametrize("name", ["log_loss", "calibration_error"])
+def test_probabilities_of_classes_that_do_not_sum_to_1_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"sample 1: the probabilities of its 2 classes sum to 0\.2, expected 1"):
+        evaluate(name, np.array([[0.5, 0.5], [0.1, 0.1]]), [1, 1])
+    halves = np.random.default_rng(0).dirichlet(np.ones(1000), 20).astype(np.float16)
+    assert np.isfinite(evaluate(name, halves, np.arange(20), resamples=0).value)

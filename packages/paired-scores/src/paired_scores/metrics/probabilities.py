@@ -10,13 +10,14 @@ BINS = 15
 """Bins of equal mass, at most; fewer samples make as many bins as they are."""
 LEAST = 1e-15
 """The probability below which a log-loss counts no more, as float64 adds it to 1."""
+_ROUNDING = 0.05
 
 
 def log_losses(predictions: Array, targets: Array) -> Floats:
     """Minus the logarithm of the true class's probability; for labels, the mean over them."""
     if predictions.ndim == 2 and targets.ndim == 1 and predictions.shape[1] > 1:
         labels = class_labels(targets, predictions.shape[1])
-        own = _checked(predictions)[np.arange(len(labels)), labels]
+        own = _whole(_checked(predictions))[np.arange(len(labels)), labels]
         return np.asarray(-np.log(np.maximum(own, LEAST)))
     scores, truths = score_columns(_checked(predictions), targets)
     own = np.where(truths > 0, scores, 1 - scores)
@@ -35,7 +36,7 @@ def sure_and_right(predictions: Array, targets: Array) -> Floats:
     scores = _checked(predictions)
     if scores.ndim == 1:
         scores = np.stack([1 - scores, scores], axis=1)
-    labels = class_labels(targets, scores.shape[1])
+    labels = class_labels(targets, _whole(scores).shape[1])
     return np.stack([scores.max(1), (scores.argmax(1) == labels).astype(np.float64)], axis=1)
 
 
@@ -62,4 +63,17 @@ def _checked(predictions: Array) -> Floats:
     outside = (scores < 0) | (scores > 1)
     if outside.any():
         raise ValueError(f"expected probabilities, got {scores[outside][0]}; apply a softmax or sigmoid first")
+    return scores
+
+
+def _whole(scores: Floats) -> Floats:
+    """Probabilities of classes that exclude one another: each sample's sum to 1, but for rounding."""
+    sums = scores.sum(1)
+    wrong = np.abs(sums - 1) > _ROUNDING
+    if wrong.any():
+        sample = int(wrong.argmax())
+        raise ValueError(
+            f"sample {sample}: the probabilities of its {scores.shape[1]} classes sum to {sums[sample]:.4g}, expected "
+            "1; apply a softmax first, not a sigmoid"
+        )
     return scores
