@@ -86,6 +86,24 @@ def test_a_kept_head_is_calibrated_and_says_on_how_many_labels(
     assert np.mean([row["none_of_these"] == "false" for row in rows]) == pytest.approx(0.95, abs=0.01)
 
 
+def test_the_report_draws_reliability_before_and_after(written: Path) -> None:
+    for folder, options in (("kept", {"save": "head"}), ("more", {"shots": 1, "probe": "ss_text"})):
+        gate_runner.adapt(written, "probe", encoder="micro-clip", output=folder, **options)
+        with pytest.raises(SystemExit) as ended:
+            main(["report", folder, "--output", f"{folder}.html", "--pictures", "0"])
+        assert not ended.value.code
+    page = Path("kept.html").read_text()
+    assert "How far probabilities are right" in page
+    record = json.loads(next(Path("kept/results").glob("*.json")).read_text())["training"]["calibration"]
+    assert f"temperature {record['temperature']:.3g} from {record['labels']} labels (cross-fitted)" in page
+    for when in ("before", "after"):
+        value, low, high = record[when]["calibration_error"]
+        assert f"{value:.3f} ({low:.3f}–{high:.3f})" in page
+        confidence, accuracy, *_, samples = record[f"bins_{when}"][0]
+        assert f"{confidence:.3f}: right {accuracy:.1%} of {int(samples)}" in page
+    assert "not calibrated" in Path("more.html").read_text()  # one image per class
+
+
 def test_json_has_sets_and_none_of_these(written: Path) -> None:
     gate_runner.adapt(written, "zeroshot", encoder="micro-clip", output="run", save="head")
     with pytest.raises(SystemExit):

@@ -13,6 +13,7 @@ from gate_runner.reports import tiers
 from gate_runner.reports.contents import Contents, gather
 from gate_runner.reports.pictures import examples
 from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
+from gate_runner.reports.reliability import reliability
 from gate_runner.reports.scores import scores_table, task_types
 from gate_runner.runs.results import ENCODER
 from gate_runner.runs.stored import StoredRun
@@ -48,6 +49,7 @@ def build_page(
         Section("tiers", "GATE's tiers", tiers.shown(contents)),
         Section("sets", "Over data sets and shots", parts.over_sets(contents)),
         Section("confusions", "Who is taken for whom", parts.confusions(contents)),
+        Section("reliability", "How far probabilities are right", reliability(contents)),
         Section("details", "In detail", parts.details(contents)),
         Section("readouts", "Read-outs over depth", parts.readouts(contents)),
         Section("curves", "Learning curves", parts.curves(contents)),
