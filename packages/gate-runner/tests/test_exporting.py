@@ -19,9 +19,9 @@ import pytest
 from gate_runner.errors import DataError, UsageError
 from gate_runner.exporting import FORMS, export
 from gate_runner.exporting.model import model_name
-from gate_runner.files import BusyError, held
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import StoredRun, read_run
+from wary_files.locks import BusyError, held
 
 from . import _folders
 from ._folders import write_run

@@ -22,9 +22,10 @@ import gate_runner
 from gate_runner.cli import main
 from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, EncoderError, UsageError
-from gate_runner.files import BusyError, held, write
+from gate_runner.files import write
 from gate_runner.heads import load_head
 from vision_adapters.saved import card_digest
+from wary_files.locks import BusyError, held
 
 COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
 

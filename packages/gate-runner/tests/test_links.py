@@ -17,10 +17,11 @@ from PIL import Image
 
 from gate_runner import files
 from gate_runner.errors import StorageError, UsageError
-from gate_runner.files import held, write, write_folder
+from gate_runner.files import write, write_folder
 from gate_runner.reports import report
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.stored import read_run
+from wary_files.locks import held
 
 from ._command import call_here
 from ._folders import write_run

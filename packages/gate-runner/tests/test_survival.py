@@ -23,12 +23,12 @@ from gate_runner.errors import StorageError, UsageError
 from gate_runner.executors import run
 from gate_runner.executors.executor import HereExecutor
 from gate_runner.executors.slot import Slot
-from gate_runner.files import BusyError, held
 from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
+from wary_files.locks import BusyError, held
 
 NAME = "micro/cifar100"
 GATE_RUNNER = [sys.executable, "-P", "-c", "from gate_runner.cli import main; main()"]
@@ -366,7 +366,7 @@ def test_a_lock_is_held_by_one_and_free_after_a_kill(tmp_path: Path) -> None:
     code = textwrap.dedent(f"""
         import time
         from pathlib import Path
-        from gate_runner.files import held
+        from wary_files.locks import held
         with held(Path({str(path)!r})):
             print("held", flush=True)
             time.sleep(60)

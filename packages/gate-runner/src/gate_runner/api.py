@@ -242,9 +242,9 @@ def adapt(
     from gate_runner.class_words import ClassWords
     from gate_runner.encoders.own import borrowed
     from gate_runner.encoders.spec import usual_encoder
-    from gate_runner.files import held
     from gate_runner.heads.saved import check_folder, copy_head
     from gate_runner.runs.display import PlainDisplay
+    from wary_files.locks import held
 
     templates = (template,) if isinstance(template, str) else tuple(template)
     words = ClassWords(templates, prompt_set, str(class_names), tuple(class_knowledge))

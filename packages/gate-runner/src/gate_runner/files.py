@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and files that one process at a time holds."""
+"""Files of runs: written whole or not at all, arrays and tables of text, and places inside a folder."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import csv
 import errno
 import glob
 import io
-import json
 import os
-import platform
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
-
-from gate_runner.errors import StorageError, UsageError
+from gate_runner.errors import StorageError
 from wary_files.durable import replace_folder, write_whole
 from wary_files.limits import refuse_special, within
+from wary_files.locks import held
 from wary_files.text import inert
 
 if TYPE_CHECKING:
@@ -110,41 +106,3 @@ def csv_text(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     writer.writerow(heads)
     writer.writerows([inert(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return buffer.getvalue()
-
-
-class BusyError(UsageError):
-    """Another process holds the file; `owner` says which."""
-
-    def __init__(self, path: Path, owner: str) -> None:
-        super().__init__(f"{path} is held by {owner}")
-        self.owner = owner
-
-
-@contextmanager
-def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
-    """Hold a lock file while a block runs; the file is gone afterwards."""
-    lock = FileLock(path, timeout=wait)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and path.lstat().st_nlink > 1:  # it is emptied when it is taken
-            raise StorageError(f"{path} is a second name of another file: remove it")
-        lock.acquire(poll_interval=0.02)
-        path.write_text(json.dumps({"pid": os.getpid(), "host": platform.node()}))
-    except Timeout:
-        raise BusyError(path, _owner(path)) from None
-    except OSError as error:
-        lock.release()
-        raise StorageError.about(path, error) from error
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)  # while it is still held: who waits for it then sees that it has lost its name
-        lock.release()
-
-
-def _owner(path: Path) -> str:
-    try:
-        holder = json.loads(path.read_text())
-        return f"process {holder['pid']} on {holder['host']}"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return "another process"

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gate_runner.executors.threads import thread_settings
-from gate_runner.files import BusyError
 from gate_runner.machine import circumstances
 from gate_runner.runs.compute import forget, run_part
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import SCHEMA, Result
+from wary_files.locks import BusyError
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder

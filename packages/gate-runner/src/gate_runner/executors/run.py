@@ -10,7 +10,6 @@ from gate_data.imports import named
 from gate_data.request import size_of
 from gate_runner.errors import unknown
 from gate_runner.executors.executor import Executor, HereExecutor, Postponed
-from gate_runner.files import BusyError
 from gate_runner.machine import command
 from gate_runner.runs.display import PlainDisplay
 from gate_runner.runs.folder import RunFolder, stored_plan
@@ -18,6 +17,7 @@ from gate_runner.runs.observers import Audience, Observer, Planned
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, as_values, own_files, parts_of
 from gate_runner.runs.results import Result
+from wary_files.locks import BusyError
 
 _LOOK_AGAIN = 0.5
 """Seconds between two looks at a part that another process computes."""

@@ -19,11 +19,11 @@ from gate_runner.encoders.spec import agree
 from gate_runner.errors import EncoderError, StorageError
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.worker import COMMAND
-from gate_runner.files import BusyError
 from gate_runner.machine import killed_for_memory
 from gate_runner.runs.display import clock
 from gate_runner.runs.part import Part, halved
 from gate_runner.runs.results import Result
+from wary_files.locks import BusyError
 
 _DYING = 10.0
 """Seconds in which a worker whose own watcher was lost notices it and goes."""

@@ -20,12 +20,12 @@ from gate_runner.errors import StorageError, UsageError, printable
 from gate_runner.executors import jobs
 from gate_runner.executors.executor import Opening, Postponed
 from gate_runner.executors.slot import Slot, failed
-from gate_runner.files import held
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import Result
+from wary_files.locks import held
 
 _LOOK = 0.5
 _SUBMITTING, _SHARED = 300.0, 15.0

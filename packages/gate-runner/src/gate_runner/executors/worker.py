@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gate_runner.errors import StorageError, UsageError
-from gate_runner.files import BusyError
+from wary_files.locks import BusyError
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder

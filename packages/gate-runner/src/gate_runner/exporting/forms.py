@@ -9,9 +9,10 @@ from pathlib import Path
 from gate_runner.errors import DataError, UsageError, printable, unknown
 from gate_runner.exporting import elevater, every_eval_ever, model_card
 from gate_runner.exporting.model import Exported, Files, ModelName, model_name, published
-from gate_runner.files import csv_text, held, write
+from gate_runner.files import csv_text, write
 from gate_runner.reports.contents import overviews
 from gate_runner.runs.stored import Stored, StoredRun, as_written, read_runs
+from wary_files.locks import held
 
 _COLUMNS = (
     "model", "encoder", "benchmark", "task", "source", "seed", "metric", "direction", "value", "low", "high", "chance",

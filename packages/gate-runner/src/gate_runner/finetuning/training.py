@@ -20,7 +20,7 @@ from gate_runner.encoders.probe import probe
 from gate_runner.encoders.spec import agree
 from gate_runner.encoders.tuned import save_tuned
 from gate_runner.errors import EncoderError, StorageError, UsageError
-from gate_runner.files import DISK, BusyError, held
+from gate_runner.files import DISK
 from gate_runner.finetuning.hard_batches import HardRows, nearest_others
 from gate_runner.finetuning.pairs import Captioned, CaptionedSplit
 from gate_runner.finetuning.picture_rows import PictureRows
@@ -31,6 +31,7 @@ from vision_adapters.finetune import choose_weights, recompute_blocks
 from vision_adapters.training import Recipe, fit, wise_ft
 from vision_adapters.training.checkpoint import changing_state
 from vision_adapters.training.pairs import ChosenRows, DualEncoder, features_of_batch, recall_at_1
+from wary_files.locks import BusyError, held
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict
 from gate_data.ragged import Outcomes, Ragged
 from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, UsageError
-from gate_runner.files import discard, held, inside, read_arrays, write
+from gate_runner.files import discard, inside, read_arrays, write
 from gate_runner.runs.results import Result, samples_digest, validated
 from wary_files.limits import refuse_special
+from wary_files.locks import held
 
 PREDICTED = "predicted_sha256"
 """In a result's ``training``: the digest of what was predicted of each sample; not there where nothing was kept."""
