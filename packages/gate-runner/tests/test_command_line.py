@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,24 @@ def test_version() -> None:
     from gate_runner import __version__
 
     assert call("--version").stdout == f"gate-runner {__version__}\n"
+
+
+def test_sigterm_is_an_interruption_and_not_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The system ended the process without a word."""
+    from gate_runner.cli import main
+
+    def ended(**_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    monkeypatch.setattr("gate_runner.cli.app", ended)
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            main([])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "gate-runner: interrupted; the same command continues\n"

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +18,14 @@ import pytest
 from gate_runner.errors import StorageError, UsageError
 from gate_runner.executors import Opening, executor_names, jobs, run
 from gate_runner.executors.executor import HereExecutor
-from gate_runner.executors.slurm import SlurmExecutor, _last_line
+from gate_runner.executors.slurm import SlurmExecutor, _Awaited, _last_line
 from gate_runner.executors.worker import COMMAND
 from gate_runner.runs import RunRequest
+from gate_runner.runs.observers import Observer
+from gate_runner.runs.part import Part
 from gate_runner.runs.request import make_request
+from gate_runner.runs.results import Result
+from wary_files.stopping import TerminatedError
 
 from ._sleepy import comparable, sleepy_request
 
@@ -212,6 +217,42 @@ def test_the_last_line_of_a_jobs_log_is_its_reason(tmp_path: Path) -> None:
     err.write_text("x" * 10_000 + "\nslurmstepd: error: Exceeded job memory limit" + "!" * 500)
     assert _last_line((err, out)).startswith("slurmstepd: error: Exceeded job memory limit!")
     assert len(_last_line((err, out))) == 200
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TerminatedError])
+def test_sigterm_leaves_jobs_to_slurm_and_ctrl_c_cancels_them(
+    request_here: RunRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: type[BaseException],
+) -> None:
+    pytest.importorskip("submitit", reason="submitit is not installed")
+    cancelled: list[str] = []
+
+    class Job:
+        def cancel(self, *, check: bool) -> None:
+            cancelled.append("7")
+
+    def opened(executor: SlurmExecutor) -> Opening:
+        executor.opening = HereExecutor(request_here).open()
+        return executor.opening
+
+    def running(executor: SlurmExecutor, parts: Sequence[Part], observer: Observer) -> Iterator[Result]:
+        executor.pending = [_Awaited(parts[0], "7", tmp_path, Job()), _Awaited(parts[0], "8", tmp_path, None)]
+        raise error
+        yield
+
+    monkeypatch.setattr(SlurmExecutor, "open", opened)
+    monkeypatch.setattr(SlurmExecutor, "run", running)
+    request = replace(request_here, output=tmp_path / "jobs").changed(
+        isolate="worker", executor="slurm", executor_options={"cluster": "local"}, seeds=(0,)
+    )
+    with pytest.raises(error):
+        run(request)
+    line = f"1 jobs of {tmp_path / 'jobs'} go on in SLURM; the same command waits for them"
+    assert (cancelled, line in caplog.text) == (([], True) if error is TerminatedError else (["7"], False))
 
 
 def test_names() -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from eqben_builder.commands.models import Models
+from wary_files.stopping import stoppable
 from wary_files.text import printable
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def make_app(models: Models | None = None) -> typer.Typer:
 def main(arguments: Sequence[str] | None = None, models: Models | None = None) -> None:
     """Run a command; an error that the user can mend is one line, and the exit status 2."""
     try:
-        make_app(models)(args=None if arguments is None else list(arguments), prog_name="eqben")
+        with stoppable("eqben"):
+            make_app(models)(args=None if arguments is None else list(arguments), prog_name="eqben")
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("EQBEN_DEBUG"):
             raise

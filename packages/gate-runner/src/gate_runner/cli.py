@@ -20,6 +20,7 @@ from gate_runner.commands.finetune import finetune
 from gate_runner.commands.listing import env
 from gate_runner.commands.results import compare, export, forecast, power, report, trade, upload
 from gate_runner.commands.run import plan, run
+from wary_files.stopping import stoppable
 
 
 class Panels(TyperCommand):
@@ -142,7 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
             stream.reconfigure(errors="backslashreplace")  # a name that this locale cannot show ends no command
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="gate-runner")
+        with stoppable("gate-runner"):
+            app(args=None if arguments is None else list(arguments), prog_name="gate-runner")
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("GATE_RUNNER_DEBUG"):
             raise

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from oven_retrieval.commands.encoders import Encoders
+from wary_files.stopping import stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,8 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
 def main(arguments: Sequence[str] | None = None, encoders: Encoders | None = None) -> None:
     """Run a command; an error that the user can mend is one line, and the exit status 2."""
     try:
-        make_app(encoders)(args=None if arguments is None else list(arguments), prog_name="oven")
+        with stoppable("oven"):
+            make_app(encoders)(args=None if arguments is None else list(arguments), prog_name="oven")
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("OVEN_DEBUG"):
             raise

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from gate_runner.executors.threads import thread_settings
 from gate_runner.machine import circumstances
@@ -74,6 +74,20 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Stop everything that still runs; called once, also after an interruption."""
+
+
+@runtime_checkable
+class Leaving(Protocol):
+    """An executor whose work goes on elsewhere without this process.
+
+    Example:
+        >>> from gate_runner.executors.slurm import SlurmExecutor
+        >>> issubclass(SlurmExecutor, Leaving)
+        True
+    """
+
+    def leave(self) -> None:
+        """Let it go on, and say so: this process was told to end."""
 
 
 class HereExecutor:

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from gate_data.imports import named
 from gate_data.request import size_of
 from gate_runner.errors import unknown
-from gate_runner.executors.executor import Executor, HereExecutor, Postponed
+from gate_runner.executors.executor import Executor, HereExecutor, Leaving, Postponed
 from gate_runner.machine import command
 from gate_runner.runs.display import PlainDisplay
 from gate_runner.runs.folder import RunFolder, stored_plan
@@ -18,6 +18,7 @@ from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest, as_values, own_files, parts_of
 from gate_runner.runs.results import Result
 from wary_files.locks import BusyError
+from wary_files.stopping import TerminatedError
 
 _LOOK_AGAIN = 0.5
 """Seconds between two looks at a part that another process computes."""
@@ -69,6 +70,10 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
             missing = _missing(parts, results_of)
             while missing and all(_busy(part) for part in missing):
                 time.sleep(_LOOK_AGAIN)
+    except TerminatedError:
+        if isinstance(executor, Leaving):
+            executor.leave()
+        raise
     finally:
         executor.close()
     results = [results_of[part.name, part.seed] for part in parts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import platform
@@ -27,6 +28,7 @@ from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import Result
 from wary_files.locks import held
 
+_LOG = logging.getLogger(__name__)
 _LOOK = 0.5
 _SUBMITTING, _SHARED = 300.0, 15.0
 """Seconds that another submitter may take, and that a file of a job may need to be seen from another machine."""
@@ -181,6 +183,13 @@ class SlurmExecutor:
         for awaited in self.pending:
             if awaited.job is not None:
                 awaited.job.cancel(check=False)
+
+    def leave(self) -> None:
+        """Let jobs go on when this process is told to end (SIGTERM): who submits next waits for them."""
+        count = sum(awaited.job is not None for awaited in self.pending)
+        self.pending = []
+        if count:
+            _LOG.warning("%d jobs of %s go on in SLURM; the same command waits for them", count, self.place.parent)
 
     def _running(self, parts: Sequence[Part]) -> list[_Awaited]:
         """Those parts that jobs compute which SLURM knows to be of this run folder."""
