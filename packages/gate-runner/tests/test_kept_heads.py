@@ -151,6 +151,22 @@ def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
         load_head(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("record", [
+    {"temperature": 0.0}, {"temperature": -1.0}, {"temperature": float("nan")}, {"temperature": "1"},
+    {"temperature": 1.0, "lac": ["a"]}, {"temperature": 1.0, "lac": [float("nan")]}, {"lac": {"a": 1}},
+    {"fits": [None]}, {"labels": "many"}, [1.0],
+])  # fmt: skip
+def test_a_card_s_calibration_is_one_that_is_kept(probed: Path, tmp_path: Path, record: Any) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(probed, copy)
+    card = {**json.loads((copy / "card.json").read_text()), "calibration": record}
+    (copy / "card.json").write_text(json.dumps({**card, "digest": card_digest(card)}))
+    with pytest.raises(DataError, match=r"card\.json: calibration"):
+        load_head(copy)
+
+
 def test_scores_that_are_no_numbers_are_no_prediction(probed: Path, folder: Path, tmp_path: Path) -> None:
     """Weights that are finite, and whose sums are not."""
     import hashlib

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from vision_adapters.calibration import Calibration
@@ -87,6 +87,31 @@ class Sets(NamedTuple):
         answers: list[bool] = OpenWorld("energy", self.fits).none_of_these(scores.double() / self.temperature,
                                                                           self.known).tolist()  # fmt: skip
         return answers
+
+
+def check_record(where: object, record: Any) -> None:
+    """Refuse what a card says of its calibration, where it is not what `calibrated` keeps.
+
+    Raises:
+        DataError: a temperature that is not a number above 0, or conformity that is not numbers; names file and field.
+    """
+    if record is None:
+        return
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: calibration is {record!r:.60}, expected an object")
+    fields = {"temperature": [record.get("temperature", 1.0)], "lac": record.get("lac") or [],
+              "fits": record.get("fits") or [], "labels": [record.get("labels", 0)]}  # fmt: skip
+    for name, values in fields.items():
+        listed = values if isinstance(values, list) else [values]
+        least = 1e-9 if name == "temperature" else 0 if name in ("lac", "labels") else -1e30
+        wrong = [value for value in listed if not _is_number(value) or not least <= value <= 1e30]
+        if not isinstance(values, list) or wrong:
+            shown = wrong[0] if wrong else values
+            raise DataError(f"{where}: calibration, {name} is {shown!r:.60}, expected numbers of at least {least:g}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def sets_of(card: Mapping[str, Any], coverage: float | None, known: float | None) -> Sets:

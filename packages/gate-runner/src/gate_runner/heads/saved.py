@@ -289,6 +289,7 @@ def _of_images(encoder: Encoder) -> dict[str, Any]:
 
 
 def _read_card(folder: Path) -> dict[str, Any]:
+    from gate_runner.heads.calibrating import check_record
     from vision_adapters.saved import card_digest
 
     path = folder / "card.json"
@@ -317,6 +318,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
         if card["features"] not in ("projected", "backbone", "readout"):
             raise DataError(f"{path}: features are {card['features']!r}, expected projected, backbone or readout")
         _ = card["reading"] if card["features"] == "readout" else None
+        check_record(path, card.get("calibration"))
     except OSError as error:
         raise DataError(f"{folder} holds no head: {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
