@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import platform
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
-
 from wary_files.durable import write_whole
+from wary_files.locks import BusyError, held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,27 +26,12 @@ class FolderBusyError(ValueError):
 @contextmanager
 def sole_writer(path: Path, folder: Path) -> Iterator[None]:
     """Hold a lock file while a block writes `folder`; the file is gone afterwards, and free if its holder is killed."""
-    lock, holder = FileLock(path, timeout=0), _holder(path)  # read first: before filelock 4.0 who asks empties the file
-    try:
-        lock.acquire()
-    except Timeout:
-        raise FolderBusyError(f"{folder} is being written by {holder}: wait for it, or end it") from None
-    try:
-        with suppress(OSError):  # a held file cannot be written on Windows: then the message names no process
-            path.write_text(json.dumps({"pid": os.getpid(), "host": platform.node()}))
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(path))
+        except BusyError as error:
+            raise FolderBusyError(f"{folder} is being written by {error.owner}: wait for it, or end it") from None
         yield
-    finally:
-        with suppress(OSError):
-            path.unlink()  # while it is held: who takes a file that has no name any more, tries again
-        lock.release()
-
-
-def _holder(path: Path) -> str:
-    try:
-        holder = json.loads(path.read_text(encoding="utf-8"))
-        return f"process {holder['pid']} on {holder['host']}"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return "another process"
 
 
 #: Windows opens no folder as a file, and flushes files alone that are open for writing.

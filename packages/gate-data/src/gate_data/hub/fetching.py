@@ -12,12 +12,10 @@ import logging
 import os
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-
-from filelock import FileLock, Timeout
 
 from gate_data.cards import Hub
 from gate_data.errors import DataError, StorageError
@@ -28,6 +26,7 @@ from gate_data.readers.caches import checked, own_cache, own_file
 from gate_data.readers.folders import is_saved
 from wary_files.archives import read
 from wary_files.durable import write_whole
+from wary_files.locks import BusyError, held
 
 _LOG = logging.getLogger(__name__)
 _ROWS, _BYTES = 10_000, 2**30
@@ -87,16 +86,13 @@ def _revision_of(begun: Path) -> str:
 
 @contextmanager
 def _only_writer(folder: Path) -> Iterator[None]:
-    lock = FileLock(folder / "writer.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        _LOG.warning("another process fetches %s: this one waits for it", folder)
-        lock.acquire()
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder / "writer.lock"))
+        except BusyError as error:
+            _LOG.warning("%s fetches %s: this one waits for it", error.owner, folder)
+            stack.enter_context(held(folder / "writer.lock", wait=-1))
         yield
-    finally:
-        lock.release()
 
 
 def _about(folder: Path) -> dict[str, Any]:

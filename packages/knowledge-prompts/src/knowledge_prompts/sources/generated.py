@@ -14,11 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from knowledge_prompts.sources.json_records import complaint
 from knowledge_prompts.sources.knowledge import check_least_one, generator_for
 from knowledge_prompts.sources.language_model import LanguageModel, LanguageModelError
+from wary_files.locks import BusyError, held
 
 _LONGEST = 600
 INSTRUCTION = "Please explain the concept according to the context."
@@ -27,16 +26,13 @@ INSTRUCTION = "Please explain the concept according to the context."
 @contextlib.contextmanager
 def sole_writer(path: Path) -> Iterator[None]:
     """Keep a folder, or a file that need not exist yet, from every other writer; BlockingIOError where there is one."""
-    lock = FileLock(path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock"), timeout=0)
-    Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise BlockingIOError(f"{path} is being written by another process; wait until it is done") from None
-    try:
+    file = path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock")
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(held(file))
+        except BusyError as error:
+            raise BlockingIOError(f"{path} is being written by {error.owner}; wait until it is done") from None
         yield
-    finally:
-        lock.release()
 
 
 class GeneratedKnowledge:
