@@ -245,6 +245,9 @@ def test_a_manifest_does_not_choose_what_a_report_opens(own_run: Path, tmp_path:
     assert "predicted: " not in text
     assert "photos/benchmark.toml is outside of run: give --data-root photos" in text
     assert "predicted: " in page(own_run, "--data-root", "photos")
+    (own_run / "others").mkdir()
+    for roots in (("others", "photos"), ("photos", "others")):
+        assert "predicted: " in page(own_run, *(word for root in roots for word in ("--data-root", root)))
 
     shutil.copytree(own_run, tmp_path / "own")
     run = tmp_path / "own" / "run"

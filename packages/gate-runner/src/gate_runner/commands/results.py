@@ -171,7 +171,8 @@ def report(
     ] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,
     data_root: Annotated[
-        Path | None, typer.Option(help="Folder of original files or of your own data, for images.")
+        list[Path] | None,
+        typer.Option(help="Folder of original files or of your own data, for images; may be given several times."),
     ] = None,
     tests: Annotated[bool, typer.Option(help="Mark what a paired test does not show to be worse than another.")] = True,
     look: Annotated[

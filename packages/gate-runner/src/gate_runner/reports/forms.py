@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,7 @@ def report(
     output: str | PathLike[str] | None = None,
     form: Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes"] = "html",
     pictures: int = 4,
-    data_root: str | PathLike[str] | None = None,
+    data_root: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
     tests: bool = True,
     look: bool = False,
     encoder: str | None = None,
@@ -40,7 +40,8 @@ def report(
             ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion,
             ``"mistakes"`` one for each test image of your own that was predicted wrongly, with its file.
         pictures: hardest test samples that the page shows for each benchmark.
-        data_root: folder of original files, or of your own data, for these samples.
+        data_root: folder of original files, or of your own data, for these samples, or several: each benchmark takes
+            the first that its data are in.
         tests: mark what a paired test does not show to be worse than another.
         look: load the first run's encoder, and show on the page the hardest pictures' neighbours in training, a map of
             the test split by its features, and what places show.
@@ -74,12 +75,13 @@ def report(
         raise UsageError("no run to report; expected at least one")
     if output is not None:
         refuse_in_run(Path(output))
-    runs, root = read_runs(sources), None if data_root is None else Path(data_root)
+    runs, given = read_runs(sources), [data_root] if isinstance(data_root, str | PathLike) else [*(data_root or ())]
+    roots = [Path(root) for root in given]
     look = look and form == "html"
-    after = looks(runs[0], chosen=encoder, pictures=pictures, data_root=root) if look else []
+    after = looks(runs[0], chosen=encoder, pictures=pictures, data_root=roots) if look else []
     with as_written(runs):
         if form == "html":
-            text = build_page(runs, pictures=pictures, data_root=root, tests=tests, after=after)
+            text = build_page(runs, pictures=pictures, data_root=roots, tests=tests, after=after)
         else:
             contents = gather(runs, tests=tests)
             for warning in dict.fromkeys([contents.not_comparable, *(t.warning for t in overviews(runs))]):

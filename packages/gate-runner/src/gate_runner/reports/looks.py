@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from gate_runner.charts.markup import Section, joined, note, piece
 from gate_runner.charts.plot import Dot, plot
 from gate_runner.errors import MissingCapabilityError
 from gate_runner.reports.contents import gather
-from gate_runner.reports.pictures import Example, MadeAgain, encoded, made_again
+from gate_runner.reports.pictures import Example, MadeAgain, Roots, encoded, made_again
 from gate_runner.runs.stored import StoredRun
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def looks(
     *,
     chosen: str | None = None,
     pictures: int = 4,
-    data_root: Path | None = None,
+    data_root: Roots = None,
     device: str = "auto",
     encoder: Encoder | None = None,
 ) -> list[Section]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from gate_runner.charts.markup import Section, document, folded, joined, piece, 
 from gate_runner.reports import sections as parts
 from gate_runner.reports import tiers
 from gate_runner.reports.contents import Contents, gather
-from gate_runner.reports.pictures import examples
+from gate_runner.reports.pictures import Roots, examples
 from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
 from gate_runner.reports.reliability import reliability
 from gate_runner.reports.scores import scores_table, task_types
@@ -26,7 +25,7 @@ def build_page(
     runs: Sequence[StoredRun],
     *,
     pictures: int = 4,
-    data_root: Path | None = None,
+    data_root: Roots = None,
     tests: bool = True,
     first: Sequence[Section] = (),
     after: Sequence[Section] = (),

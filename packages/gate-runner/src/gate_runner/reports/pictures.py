@@ -36,7 +36,7 @@ _RANKS = ("roc_auc", "average_precision")
 """Metrics of several labels whose outcomes are scores and truths ``[n, 2, k]``."""
 
 
-def examples(contents: Contents, count: int, data_root: Path | None) -> str:
+def examples(contents: Contents, count: int, data_root: Roots) -> str:
     """Pictures of the hardest test samples of each benchmark, and of its worst confusions; empty for none wanted."""
     if count < 1 or not contents.rows:
         return ""
@@ -122,10 +122,24 @@ class MadeAgain:
         return Example(*encoded(pixels), index, truth, _answers(self.data, self.task, guesses, index), verdict)
 
 
+Roots = Path | Sequence[Path] | None
+"""Folders of original files or of one's own data: each row takes the first that its run's data are in."""
+
+
 def made_again(
-    contents: Contents, row: Row, data_root: Path | None = None, *, size: Size = 224
+    contents: Contents, row: Row, data_root: Roots = None, *, size: Size = 224
 ) -> tuple[MadeAgain | None, str]:
     """Return the samples of a row, pictures of files at ``size``, or why there are none to show."""
+    roots = (data_root,) if isinstance(data_root, Path) else tuple(data_root or ())
+    again, reason = None, ""
+    for root in roots or (None,):
+        again, reason = _made_again(contents, row, root, size)
+        if again is not None or row.source not in ("local", "file"):
+            break
+    return again, reason
+
+
+def _made_again(contents: Contents, row: Row, data_root: Path | None, size: Size) -> tuple[MadeAgain | None, str]:
     import torch
 
     from gate_runner.benchmarks import DataRequest, find_benchmark
