@@ -239,3 +239,19 @@ def test_columns_that_may_divide_the_samples_are_told_if_they_are_not_used(
     (tmp_path / "t.csv").write_text(f"image,label,{column}\n{rows}")
     remarks = "; ".join(guess(tmp_path).remarks)
     assert expected in remarks if expected else "not used" not in remarks
+
+
+@pytest.mark.parametrize("place", ["loop", "g/loop", "g/a/loop"])
+@pytest.mark.parametrize("target", ["", "g"])
+def test_a_link_to_what_holds_it_is_not_followed(tmp_path: Path, place: str, target: str) -> None:
+    for number in range(12):
+        picture(tmp_path / "g" / "ab"[number % 2] / f"{number}.png", number)
+    if place == "loop" and target:
+        pytest.skip("that is another name of the folder, and no loop")
+    (tmp_path / place).symlink_to(tmp_path / target)
+    write_benchmark(guess(tmp_path).values, tmp_path / "benchmark.toml")
+    originals = originals_of(tmp_path / "benchmark.toml")
+    assert originals.parts is not None
+    parts = originals.parts(tmp_path)
+    assert parts.classes == ("g/a", "g/b")
+    assert "left out" not in parts.note

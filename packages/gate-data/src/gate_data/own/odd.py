@@ -13,7 +13,7 @@ from gate_data.own.annotated import root_of
 from gate_data.own.entries import Entry
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers.clips import VIDEOS
-from gate_data.readers.folders import PICTURES, may_be_class
+from gate_data.readers.folders import PICTURES, is_loop, may_be_class
 from gate_data.readers.source import described
 
 _BLANKS = ("nan", "none", "null", "n/a", "na", "<na>")
@@ -140,7 +140,7 @@ def _below(folder: str, endings: Sequence[str]) -> dict[str, int]:
     """Files in the folders of a class that has files of its own, by folder."""
     with os.scandir(folder) as scanned:
         entries = list(scanned)
-    inner = [entry.path for entry in entries if entry.is_dir() and may_be_class(entry.name)]
+    inner = [entry.path for entry in entries if entry.is_dir() and may_be_class(entry.name) and not is_loop(entry)]
     if not inner:
         return {}
     counts: dict[str, int] = {}

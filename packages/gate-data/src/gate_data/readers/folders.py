@@ -102,12 +102,20 @@ def classes_in(folder: Path) -> list[str]:
         ['owl', 'wren']
     """
     with reading(str(folder)):
-        folders = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+        folders = [entry.name for entry in os.scandir(folder) if entry.is_dir() and not is_loop(entry)]
     names = sorted(name for name in folders if may_be_class(name))
     names = [name for name in names if not (_is_output(folder / name) and not _holds_any(folder / name))]
     if not names:
         raise DataError(f"{folder} holds no folders of classes")
     return names
+
+
+def is_loop(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder's entry is a link to the folder itself or to one that holds it: it is not followed."""
+    if not entry.is_symlink():
+        return False
+    target, here = os.path.realpath(entry.path), os.path.realpath(os.path.dirname(entry.path))  # noqa: PTH120 - text
+    return here == target or here.startswith(target.rstrip(os.sep) + os.sep)
 
 
 def may_be_class(name: str) -> bool:
@@ -164,7 +172,9 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
             entries = list(os.scandir(folder / name))
         files = sorted(entry.name for entry in entries if _ends(entry.name, endings))
         if not files:  # a group of classes, or none
-            inner = [entry.name for entry in entries if entry.is_dir() and may_be_class(entry.name)]
+            inner = [
+                entry.name for entry in entries if entry.is_dir() and may_be_class(entry.name) and not is_loop(entry)
+            ]
             if not inner or any(word.casefold() in SPLIT_WORDS for word in inner):
                 raise DataError(f"{folder / name} holds no {' '.join(endings)} file")
             below[:0] = [f"{name}/{deeper}" for deeper in sorted(inner)]
