@@ -20,9 +20,9 @@ from gate_runner.reports.contents import gather
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
-from gate_runner.tasks import maps
+from gate_runner.tasks import few_shot, maps
+from gate_runner.tasks.losses_on_test import losses_on_test
 from gate_runner.tasks.recipes import checked, head_size
-from gate_runner.tasks.training import test_loss as loss_on_test
 from gate_runner.trackers import _curve, _scores
 from vision_adapters.heads import SegmentationHead
 from vision_adapters.training import gate_recipe
@@ -111,12 +111,55 @@ def test_the_test_loss_is_a_metric_of_gates_recipe(name: str, tmp_path: Path) ->
     assert "loss" in gate_runner.report(tmp_path / "run", pictures=0)
 
 
+@pytest.mark.parametrize(
+    ("name", "terms"),
+    [
+        ("ade20k", {"loss", "ce_loss", "focal_loss", "dice_loss"}), ("acdc", {"loss", "dice_loss"}),
+        ("clevr", {"loss", *(f"{kind}_loss" for kind in ("colour", "count", "material", "shape", "size", "yes/no"))}),
+        ("happy", {"loss", "individual_loss", "species_loss"}), ("iwildcam", {"loss", "mse_loss"}),
+        ("flickr30k", {"loss", "image_to_text_loss", "text_to_image_loss"}),
+        ("nycc", {"loss", "image_to_text_loss", "text_to_image_loss"}),
+        ("mini-gate", {"loss"}),
+    ],
+)  # fmt: skip
+def test_losses_of_table_3_are_metrics_by_term_type_and_direction(
+    name: str, terms: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits = few_shot.drawn_splits
+    monkeypatch.setattr(few_shot, "drawn_splits", lambda job: [(*row[:2], 3, row[3]) for row in splits(job)])
+    limit = 60 if name == "mini-gate" else 12
+    fields = {**SMALL, "steps": 1, "validate_every": 1, "batch_size": 2}
+    scores = trained(f"micro/{name}", tmp_path / "run", limit=limit, recipe_fields=fields).scores
+    losses = {score.metric: score for score in scores if score.metric.endswith("loss")}
+    assert set(losses) == terms
+    assert all(score.direction == "lower" and score.value > 0 and score.chance > 0 for score in losses.values())
+    if name == "happy":
+        mean = (losses["individual_loss"].value + losses["species_loss"].value) / 2
+        assert losses["loss"].value == pytest.approx(mean, rel=1e-5)
+    if name == "flickr30k":
+        mean = (losses["image_to_text_loss"].value + losses["text_to_image_loss"].value) / 2
+        assert losses["loss"].value == pytest.approx(mean, rel=1e-5)
+
+
+def test_a_type_without_questions_in_a_batch_does_not_count() -> None:
+    x, y = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]]), torch.tensor([0, 1, 1])
+    job: Any = SimpleNamespace(predict_size=1, seed=0)
+
+    def of_class_one(logits: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(logits, truth) if bool((truth == 1).all()) else torch.tensor(float("nan"))
+
+    module = nn.Linear(2, 2, bias=False)
+    nn.init.eye_(module.weight)
+    (score,) = losses_on_test(job, module, [Kept(0, 0.0, {})], (x,), y, {"one_loss": of_class_one})
+    assert score.value == pytest.approx(float(F.cross_entropy(x[1:], y[1:])), rel=1e-6)
+
+
 def test_a_test_loss_is_the_mean_over_batches_and_chance_is_blind() -> None:
     generator = torch.Generator().manual_seed(0)
     x, y = torch.randn(10, 5, generator=generator), torch.randint(3, (10,), generator=generator)
     module = nn.Linear(5, 3)
     job: Any = SimpleNamespace(predict_size=4, seed=0)
-    score = loss_on_test(job, module, [Kept(0, 0.0, {})], (x,), y, F.cross_entropy, side_by_side=False)
+    (score,) = losses_on_test(job, module, [Kept(0, 0.0, {})], (x,), y, {"loss": F.cross_entropy})
     with torch.no_grad():
         assert score.value == pytest.approx(float(F.cross_entropy(module(x), y)), rel=1e-5)
         blind = [module(part).mean(0, keepdim=True).expand(len(part), -1) for part in x.split(4)]

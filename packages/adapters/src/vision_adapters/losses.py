@@ -51,6 +51,15 @@ def _focal(cross_entropies: Tensor) -> Tensor:
     return missing**2.0 * cross_entropies
 
 
+def focal_loss(logits: Float[Tensor, "n k ..."], targets: Int[Tensor, "n ..."]) -> Float[Tensor, ""]:
+    r"""Mean of $-(1 - p)^2 \log p$ over targets, p being the softmax of the true class; -100 does not count.
+
+    Source: Lin et al. (2017), equation 4, with gamma 2.
+    """
+    _check_labels(logits, targets)
+    return _mean_valid(_focal(_cross_entropies(logits, targets)), targets)
+
+
 def soft_dice_loss(
     logits: Float[Tensor, "n k ..."], targets: Int[Tensor, "n ..."], *, background: int | None = None
 ) -> Float[Tensor, ""]:

@@ -21,6 +21,8 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of, shown
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.losses_on_test import alike, losses_on_test
+from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing
 from gate_runner.tasks.training import ensemble_rows, with_chance
 from paired_scores.metrics import Score as Estimate
@@ -52,7 +54,7 @@ def run(job: Job) -> Outcome:
     own = torch.arange(ways).repeat_interleave(queries)
     answers = {name: own.expand(len(index), -1) for name, index in indices.items()}
     head = EpisodeHead(backbone.width, ways, shots)
-    estimate, choices, training = train_on_episodes(
+    estimate, choices, training, losses = train_on_episodes(
         job, backbone, head, indices, answers, batch_size=_BATCH, at_once=job.predict_size
     )
     about = {
@@ -63,7 +65,7 @@ def run(job: Job) -> Outcome:
         "test_episodes": len(indices["test"]),
     }
     predicted = choices.view(-1, ways, queries).to(torch.int16).numpy()
-    return Outcome((with_chance(estimate, 1 / ways),), estimate.outcomes, {**about, **training}, predicted)
+    return Outcome((with_chance(estimate, 1 / ways), *losses), estimate.outcomes, {**about, **training}, predicted)
 
 
 def drawn_splits(job: Job) -> list[tuple[SplitName, Split, int, int]]:
@@ -86,8 +88,10 @@ def train_on_episodes(
     further: Sequence[Mapping[SplitName, Tensor]] = (),
     batch_size: int,
     at_once: int,
-) -> tuple[Estimate, Int[Tensor, "e q"], dict[str, Any]]:
+) -> tuple[Estimate, Int[Tensor, "e q"], dict[str, Any], tuple[Score, ...]]:
     """Train a head on episodes: its accuracy on those of the test split, the classes it chose, what a result says.
+
+    Last come losses on the test split, which GATE's recipe scores.
 
     ``answers`` are -100 at places that are not scored; ``further`` are inputs of the head, a row per episode.
     """
@@ -125,7 +129,17 @@ def train_on_episodes(
         }
     rows = {"ensembles": ensemble_rows("accuracy", scores)} if tuned else {}
     size = min(ensemble_in(job.settings.recipe_fields), len(states) or 1)
-    return scores[size], choices[size], {**fitted.about("accuracy"), **rows}
+    about = {**fitted.about("accuracy"), **rows}
+    if job.settings.recipe != "gate":
+        return scores[size], choices[size], about, ()
+    with job.timed("test"):
+        best = most_averaged(fitted.kept)[:size]
+        together = max(1, job.predict_size // samples["test"][0].numel())  # episodes of as many images
+        terms = {"loss": cross_entropy}
+        losses = losses_on_test(
+            job, fitted.module, best, test, answers["test"], terms, batch_size=together, blind=alike
+        )
+    return scores[size], choices[size], about, losses
 
 
 def episode_indices(
@@ -251,7 +265,7 @@ def run_gate(job: Job) -> Outcome:
     low, high = (int(job.training[key]) for key in ("least_ways", "most_ways"))
     backbone = make_backbone(job, "pooled")
     episodes = {name: gate_episodes(split, name, low, high, *drawn) for name, split, *drawn in drawn_splits(job)}
-    estimate, choices, training = train_on_episodes(
+    estimate, choices, training, losses = train_on_episodes(
         job,
         backbone,
         PrototypeHead(backbone.width),
@@ -271,7 +285,7 @@ def run_gate(job: Job) -> Outcome:
     }
     predicted = torch.where(test.query, choices.view_as(test.query), -1).to(torch.int16).numpy()
     score = with_chance(estimate, float((1 / ways).mean()))
-    return Outcome((score,), estimate.outcomes, {**about, **training}, predicted)
+    return Outcome((score, *losses), estimate.outcomes, {**about, **training}, predicted)
 
 
 def draw_gate(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gate_data.data import Split
 from gate_runner.tasks.backbone import make_backbone
+from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, heads_of, likely
 from gate_runner.tasks.training import Measured, hits, train_and_test
@@ -46,11 +47,15 @@ def run_heads(job: Job) -> Outcome:
     def answer(logits: Tensor) -> np.ndarray:
         return np.stack([best(logits_of) for logits_of in torch.split(logits, sizes, dim=1)], axis=1)
 
+    def of_head(index: int) -> Loss:
+        return lambda logits, targets: cross_entropy(torch.split(logits, sizes, dim=1)[index], targets[:, index])
+
+    terms = {f"{name}_loss": of_head(index) for index, name in enumerate(heads)}
     often = [torch.bincount(column, minlength=size) for column, size in zip(learnt.unbind(dim=1), sizes, strict=True)]
     blind = torch.cat(often).double().expand(len(job.data.test), -1)
     chance = {name: float(values.mean()) for name, values in measure(blind, job.data.test).items()}
     head = seeded(lambda: LinearHead(backbone.width, sum(sizes)), job.seed)
-    return train_and_test(job, backbone, head, loss, Measured(measure, chance), answer=answer)
+    return train_and_test(job, backbone, head, loss, Measured(measure, chance), answer=answer, terms=terms)
 
 
 def run_findings(job: Job) -> Outcome:

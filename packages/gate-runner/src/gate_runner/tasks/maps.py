@@ -17,12 +17,14 @@ from gate_runner.tasks.predicted import mistaken
 from gate_runner.tasks.recipes import head_size
 from gate_runner.tasks.training import Measured, targets_of, train_and_test
 from vision_adapters.heads import SegmentationHead, seeded
-from vision_adapters.losses import IGNORED, acdc_loss, segmentation_loss
+from vision_adapters.losses import IGNORED, acdc_loss, cross_entropy, focal_loss, segmentation_loss, soft_dice_loss
 from vision_adapters.rows.counting import log_frequencies, positive_median
 from vision_adapters.training import Backbone
 
 _TOKENS = 64
 """Rows and columns of GATE's tokens."""
+SEGMENTATION_TERMS = {"ce_loss": cross_entropy, "focal_loss": focal_loss, "dice_loss": soft_dice_loss}
+"""Losses of GATE's table 3, over all pixels that count."""
 _LEAST = 1e-3
 """Metres: predictions are at least this."""
 
@@ -53,6 +55,7 @@ def run(job: Job) -> Outcome:
         _head(job, backbone, classes),
         acdc_loss if medical else segmentation_loss,
         blind,
+        terms={"dice_loss": soft_dice_loss} if medical else SEGMENTATION_TERMS,
         targets=targets,
         read=lambda logits: logits.argmax(dim=1).to(torch.int16),
         gather=to_volumes if medical else None,

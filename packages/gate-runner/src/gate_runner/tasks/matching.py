@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from gate_runner.errors import MissingCapabilityError
 from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import different_texts, embedded, words
+from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.training import Measured, hits, train_and_test
@@ -78,7 +79,7 @@ def run(job: Job) -> Outcome:
     for k in (1, 5, 10):
         chance |= {f"i2t_r@{k}": min(1.0, k / count), f"t2i_r@{k}": min(1.0, k / count)}
     every: dict[SplitName, Tensor] = {"train": owners, "test": torch.arange(len(job.data.test))}
-    return _matched(job, inputs, loss, measure, chance, every, _nearest)
+    return _matched(job, inputs, loss, measure, chance, every, _nearest, _directions(lambda truth: truth))
 
 
 def run_choice(job: Job) -> Outcome:
@@ -102,7 +103,34 @@ def run_choice(job: Job) -> Outcome:
     gallery = 1 / min(GALLERY, len(job.data.test))
     chance = {name: min(1.0, k * gallery) for name, (_, k) in _IN_GALLERIES.items()} | {"accuracy": 1 / choices}
     targets: dict[SplitName, Tensor] = {"train": job.data.train.targets}
-    return _matched(job, lambda _, images, texts: (images, texts), loss, measure, chance, targets, answer)
+
+    def right(joint: Tensor, truth: Tensor) -> Tensor:
+        return torch.stack([joint[:, 0], joint[torch.arange(len(joint)), 1 + truth]], dim=1)
+
+    terms = _directions(lambda truth: torch.arange(len(truth)), right)
+    return _matched(job, lambda _, images, texts: (images, texts), loss, measure, chance, targets, answer, terms)
+
+
+def _directions(
+    groups: Callable[[Tensor], Tensor], pairs: Callable[[Tensor, Tensor], Tensor] = lambda joint, _: joint
+) -> dict[str, Loss]:
+    """Cross-entropies in a batch of images with a text each, by who looks for whom.
+
+    ``groups`` gives targets to numbers of images, ``pairs`` outputs and targets to images with their texts.
+    """
+
+    def direction(*, turned: bool) -> Loss:
+        def loss(joint: Tensor, truth: Tensor) -> Tensor:
+            chosen = pairs(joint, truth)
+            scores = chosen[:, 0] @ chosen[:, 1].T
+            owners = groups(truth)
+            same = (owners[:, None] == owners[None, :]).to(scores.dtype)
+            ranked = (scores.T if turned else scores).log_softmax(dim=1)
+            return -(same / same.sum(dim=1, keepdim=True) * ranked).sum(dim=1).mean()
+
+        return loss
+
+    return {"image_to_text_loss": direction(turned=False), "text_to_image_loss": direction(turned=True)}
 
 
 def _matched(
@@ -113,6 +141,7 @@ def _matched(
     chance: dict[str, float],
     targets: dict[SplitName, Tensor],
     answer: Callable[[Tensor], np.ndarray],
+    terms: Mapping[str, Loss],
 ) -> Outcome:
     backbone = make_backbone(job, "pooled")
     texts = {name: _text_features(job, getattr(job.data, name)) for name in ("train", "validation", "test")}
@@ -130,6 +159,7 @@ def _matched(
         targets=targets,
         answer=answer,
         side_by_side=True,
+        terms=terms,
     )
 
 

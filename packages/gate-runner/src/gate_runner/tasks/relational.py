@@ -93,7 +93,15 @@ def run_typed(job: Job) -> Outcome:
     def loss(logits: Tensor, truth: Tensor) -> Tensor:
         return cross_entropy(within(logits, truth), truth)
 
+    def of_type(index: int) -> Loss:
+        def own(logits: Tensor, truth: Tensor) -> Tensor:
+            rows = of_class.to(truth.device)[truth] == index
+            return loss(logits[rows], truth[rows]) if bool(rows.any()) else torch.tensor(float("nan"))
+
+        return own
+
+    terms = {f"{name}_loss": of_type(index) for index, name in enumerate(types)}
     often = torch.bincount(job.data.train.targets, minlength=len(classes)).double()
     blind = measure(often.expand(len(job.data.test), -1), job.data.test)
     chance = {name: float(np.nanmean(values)) if not np.isnan(values).all() else 0.0 for name, values in blind.items()}
-    return _trained(job, loss, Measured(measure, chance), beside=answer)
+    return _trained(job, loss, Measured(measure, chance), beside=answer, terms=terms)

@@ -20,6 +20,7 @@ from gate_runner.setting_values import ensemble_in
 from gate_runner.tasks.after_training import gained
 from gate_runner.tasks.fitting import Loss, fit_head
 from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.losses_on_test import losses_on_test
 from gate_runner.tasks.predicted import best, confident
 from gate_runner.tasks.score import Score
 from paired_scores.metrics import METRICS, RunningScores, evaluate, score_outcomes
@@ -29,7 +30,6 @@ from vision_adapters.rows import Rows
 from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, Direction, Scale
 from vision_adapters.training.head import Inputs
-from vision_adapters.training.outcome import Kept
 from vision_adapters.training.predictions import averaged, averaged_sizes, most_averaged
 from vision_adapters.training.predictions import predict as batches
 
@@ -65,6 +65,7 @@ def train_and_test(
     gather: Gather | None = None,
     answer: Answer | None = None,
     beside: Beside | None = None,
+    terms: Mapping[str, Loss] | None = None,
 ) -> Outcome:
     """Train a head on a backbone, choose its step by the headline on validation, and score the test split once.
 
@@ -88,6 +89,7 @@ def train_and_test(
             are then all in memory.
         answer: predictions to what is kept of them beside the outcomes; None keeps nothing.
         beside: the same from predictions and targets of units, where predictions alone are too much to keep.
+        terms: further losses of its output and targets that GATE's recipe scores on the test split, by metric.
     """
     metrics, headline = job.benchmark.metrics, job.benchmark.metrics[0]
     names: tuple[SplitName, ...] = ("train", "validation", "test")
@@ -137,40 +139,12 @@ def train_and_test(
     scores = tuple(with_chance(estimates[shown][name], chance[name]) for name in metrics)
     if job.settings.recipe == "gate":
         with job.timed("test"):
-            several = checkpoints[:shown]
-            tested = test_loss(job, fitted.module, several, test, truths["test"], loss, side_by_side=side_by_side)
-            scores = (*scores, tested)
+            several, losses = checkpoints[:shown], {"loss": loss, **(terms or {})}
+            tested = losses_on_test(
+                job, fitted.module, several, test, truths["test"], losses, side_by_side=side_by_side
+            )
+            scores = (*scores, *tested)
     return Outcome(scores, outcomes, training, judges[shown].answers(), confidence=judges[shown].confidence())
-
-
-def test_loss(
-    job: Job,
-    module: nn.Module,
-    best: Sequence[Kept],
-    test: Inputs,
-    truth: Rows,
-    loss: Loss,
-    *,
-    side_by_side: bool,
-) -> Score:
-    """The training's loss on the test split, a mean over its batches, as GATE's table 3 has it for 48 of its rows.
-
-    The interval is over batches. Chance is the loss of the mean output of a batch, given to each of its samples.
-    """
-    losses: list[float] = []
-    blind: list[float] = []
-    sizes: list[int] = []
-    batches_of = averaged(module, best, test, lambda output: output, job.predict_size, side_by_side=side_by_side)
-    for batch in batches_of:
-        output, start = batch[len(best)].float(), sum(sizes)
-        targets = truth[start : start + len(output)]
-        sizes.append(len(output))
-        for values, shown in ((losses, output), (blind, output.mean(dim=0, keepdim=True).expand_as(output))):
-            value = loss(shown, targets)
-            values.append(float(value if isinstance(value, Tensor) else sum(value.values())))
-    weights = np.array(sizes) / sum(sizes)
-    estimate = mean_of("loss", np.array(losses), "lower", job.seed)
-    return Score("loss", "lower", float(weights @ losses), estimate.low, estimate.high, float(weights @ blind))
 
 
 def _direction(metric: str, scorer: Tensor | Measured) -> Direction:

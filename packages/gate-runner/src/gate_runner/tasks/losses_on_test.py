@@ -1,0 +1,79 @@
+"""Losses on the test split as metrics: GATE's table 3 has 48, by term, answer type and direction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gate_runner.tasks.fitting import Loss
+from gate_runner.tasks.job import Job
+from gate_runner.tasks.score import Score
+from paired_scores.metrics import score_outcomes
+from vision_adapters.rows import Rows
+from vision_adapters.training.head import Inputs
+from vision_adapters.training.outcome import Kept
+from vision_adapters.training.predictions import averaged
+
+Blind = Callable[[Tensor], Tensor]
+
+
+def mean_output(output: Tensor) -> Tensor:
+    """Give each sample of a batch its mean output, which shows no image."""
+    return output.mean(dim=0, keepdim=True).expand_as(output)
+
+
+def alike(output: Tensor) -> Tensor:
+    """Give every class that there is the same score."""
+    return torch.where(torch.isfinite(output), torch.zeros_like(output), output)
+
+
+def losses_on_test(
+    job: Job,
+    module: nn.Module,
+    best: Sequence[Kept],
+    test: Inputs,
+    truth: Rows,
+    losses: Mapping[str, Loss],
+    *,
+    side_by_side: bool = False,
+    batch_size: int | None = None,
+    blind: Blind = mean_output,
+) -> tuple[Score, ...]:
+    """Return losses on the test split, means over its batches, each with its interval over batches.
+
+    Args:
+        job: its seed resamples batches.
+        module: with the first checkpoint's weights.
+        best: checkpoints, whose mean output is scored.
+        test: inputs of the module.
+        truth: a target for each sample.
+        losses: of output and targets, by metric; one that a batch has no sample for is NaN there, and left out.
+        side_by_side: how checkpoints are averaged, see `averaged`.
+        batch_size: samples at once; as many as are predicted at once by default.
+        blind: a batch's output to one that shows no image, whose loss is chance.
+    """
+    values: dict[str, list[tuple[float, float, int]]] = {name: [] for name in losses}
+    size = job.predict_size if batch_size is None else batch_size
+    start = 0
+    for batch in averaged(module, best, test, lambda output: output, size, side_by_side=side_by_side):
+        output = batch[len(best)].float()
+        targets = truth[start : start + len(output)]
+        start += len(output)
+        for name, loss in losses.items():
+            values[name].append((_number(loss(output, targets)), _number(loss(blind(output), targets)), len(output)))
+    return tuple(_score(name, rows, job.seed) for name, rows in values.items())
+
+
+def _score(name: str, rows: Sequence[tuple[float, float, int]], seed: int) -> Score:
+    known = np.array([row for row in rows if not math.isnan(row[0])] or [(math.nan, math.nan, 1)])
+    weights = known[:, 2] / known[:, 2].sum()
+    estimate = score_outcomes("mae", known[:, 0], seed=seed)
+    return Score(name, "lower", float(weights @ known[:, 0]), estimate.low, estimate.high, float(weights @ known[:, 1]))
+
+
+def _number(value: Tensor | Mapping[str, Tensor]) -> float:
+    return float(value if isinstance(value, Tensor) else sum(value.values()))
