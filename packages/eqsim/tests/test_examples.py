@@ -44,3 +44,11 @@ def test_training_with_another_library(name: str, needed: str) -> None:
 
 def test_a_batch_in_pieces_has_the_gradients_of_the_whole() -> None:
     assert load("large_batches_in_pieces").main() < 1e-12
+
+
+def test_a_matching_head_learns_from_kept_pair_scores() -> None:
+    """METER's way: untrained it finds almost no caption of 192, trained nearly all."""
+    done = load("matching_head").main()
+    assert done["before"] < 0.1
+    assert done["after"] > 0.8
+    assert 0 < done["equivariance"] < 1
