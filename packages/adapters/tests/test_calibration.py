@@ -135,6 +135,15 @@ def test_one_image_per_class_leaves_nothing_to_fit_on() -> None:
     assert str(fitted) == "probabilities are not calibrated: no label was left to fit a temperature on"
 
 
+@pytest.mark.parametrize("method", ["lda", "elevater"])
+def test_folds_that_are_too_few_for_a_method_do_not_count(method: str) -> None:
+    """The head of all images exists; those of the folds, with one image of some class, do not."""
+    x, y, texts = world(6, k=3)
+    data = tuning_data(x, y, class_embeddings=texts)
+    tuned = tune(data, method)
+    assert calibrate(data, method, tuned=tuned).labels < 6
+
+
 def test_a_class_of_one_image_does_not_count() -> None:
     x, y, texts = world(21)
     keep = (y != 4) | (torch.arange(21) == 4)

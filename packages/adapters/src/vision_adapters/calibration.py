@@ -126,7 +126,7 @@ def cross_fitted(
 
     Their parameters are those that are chosen on all rows, so that scores are as sharp as those of the head that is
     kept; ELEVATER's search is done again in each fold. A class that a fold has no image of scores far below all others
-    there, and its own rows are left out.
+    there, and its own rows are left out. A fold that leaves too few images for the method is left out, too.
     """
     fixed = None if method == "elevater" else (tuned or tune(data, method)).best_params
     columns, labels = [], []
@@ -136,7 +136,10 @@ def cross_fitted(
         if len(present) < 2 or not len(rows):
             continue
         part = dataclasses.replace(_part(data, fold.train, present), fixed=fixed)
-        scores = tune(part, method).scores(data.features[rows])
+        try:
+            scores = tune(part, method).scores(data.features[rows])
+        except ValueError:  # too few images of some class for this method, of which all images are enough
+            continue
         full = scores.min() - 1e6 + scores.new_zeros(len(rows), data.classes)
         full[:, present] = scores
         columns.append(full)
