@@ -24,6 +24,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
@@ -36,6 +37,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from tqdm import tqdm
 from trust_kills import RESULTS
 from trust_kills import content as content_of_run
 
@@ -392,6 +394,7 @@ def lived(work: Callable[[], object], seconds: float | None = None) -> int:
         file = os.open(SAID, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for stream in (1, 2):
             os.dup2(file, stream)
+        tqdm.set_lock(threading.RLock())  # the one of all processes stays locked by who is killed while it prints
         try:
             work()
         except BaseException:  # noqa: BLE001 - the parent sees the status, and a person the reason
