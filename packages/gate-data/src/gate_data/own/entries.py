@@ -65,7 +65,9 @@ def _from_folders(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
         root = root_of(own, folder, split) / inside
         listed = files_of_classes(root, VIDEOS if clips else PICTURES)
         tops = {name.partition("/")[0] for name in listed if "/" in name}
-        if not own.splits.named and (parts := splits_in(sorted(tops), exact=True)):
+        words = splits_in(sorted(tops))  # seg_train/a, seg_test/a
+        parts = splits_in(sorted(tops), exact=True) or (words if "train" in words and len(words) > 1 else {})
+        if not own.splits.named and parts:
             lines = ", ".join(f'{split} = "{name}"' for split, name in parts.items())
             raise DataError(
                 f"{root} holds {', '.join(parts.values())} with folders of classes in them, and the benchmark's file "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -200,12 +200,16 @@ def benchmark_text(values: dict[str, dict[str, Any]]) -> str:
 
 def _of_folders(folder: Path) -> Guess:
     names = classes_in(folder)
-    splits = splits_in(names, exact=True)
+    splits = _within(folder, splits_in(names, exact=True) or _named_after_splits(folder, names))
     inner = folder / names[0]
     if len(names) == 1 and not splits and (recognised(inner) or _holds_splits(inner)):
         raise DataError(f"{folder} holds no data but those in {inner}: name that folder")
     data = {"kind": "folders"}
-    places = [folder / names[0]] if not splits else [path for path in (folder / names[0]).iterdir() if path.is_dir()]
+    places = (
+        [folder / names[0]]
+        if not splits
+        else [path for name in splits.values() for path in (folder / name).iterdir() if path.is_dir()]
+    )
     clips = any(name.lower().endswith(VIDEOS) for place in places for name in os.listdir(place))  # noqa: PTH208
     task, kind, endings = (
         ("video-classification", "clips", VIDEOS) if clips else ("image-classification", "pictures", PICTURES)
@@ -217,7 +221,7 @@ def _of_folders(folder: Path) -> Guess:
         return Guess.of(task, data, None, remarks)
     if "train" not in splits:
         raise DataError(f"{folder} has {', '.join(splits.values())} but no train folder: are these splits or classes?")
-    classes = [name for name in names if name not in splits.values()]
+    classes = [name for name in names if name not in {part.partition("/")[0] for part in splits.values()}]
     if classes:
         raise DataError(
             f"{folder} holds {', '.join(splits.values())}, which look like splits, beside {', '.join(classes[:5])}: "
@@ -229,6 +233,25 @@ def _of_folders(folder: Path) -> Guess:
         for name, files in zip(splits.values(), files_by_split.values(), strict=True)
     ]
     return Guess.of(task, data, splits, listed)
+
+
+def _named_after_splits(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """Return the folders whose names hold a split's word, as ``seg_train``; none without train and another."""
+    splits = splits_in(name for name in names if not _holds(folder / name, (*PICTURES, *VIDEOS)))
+    return splits if "train" in splits and len(splits) > 1 else {}
+
+
+def _within(folder: Path, splits: Mapping[str, str]) -> dict[str, str]:
+    """Return the folders of splits that were unpacked into folders of their own names: ``seg_train/seg_train``."""
+    inner = dict(splits)
+    for split, name in splits.items():
+        while os.listdir(folder / inner[split]) == [name]:  # noqa: PTH208 - names alone are wanted
+            inner[split] = f"{inner[split]}/{name}"
+    return inner
+
+
+def _holds(folder: Path, endings: Sequence[str]) -> bool:
+    return any(name.lower().endswith(tuple(endings)) for name in os.listdir(folder))  # noqa: PTH208
 
 
 def _holds_splits(folder: Path) -> bool:
