@@ -255,3 +255,16 @@ def test_a_link_to_what_holds_it_is_not_followed(tmp_path: Path, place: str, tar
     parts = originals.parts(tmp_path)
     assert parts.classes == ("g/a", "g/b")
     assert "left out" not in parts.note
+
+
+@pytest.mark.parametrize(
+    ("caption", "refused"),
+    [("['a', 'b']", True), ('["a", "b"]', True), ("['a']", True), ("[sic] a cat", False), ("a ['b']", False)],
+)
+def test_a_list_in_one_cell_is_no_caption(tmp_path: Path, caption: str, refused: bool) -> None:
+    captions = [caption, *(f"a thing {number}" for number in range(11))]
+    if refused:
+        with pytest.raises(DataError, match=r"t\.jsonl, line 1: field 'caption' .* one caption: give each"):
+            captioned(tmp_path / "a", captions)
+    else:
+        captioned(tmp_path / "a", captions)

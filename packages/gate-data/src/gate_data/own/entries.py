@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -178,7 +179,7 @@ def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> Entry:
     if task == "pair-scoring":
         text = (row.text(data.text), row.text(data.text2))
     elif task == "image-text":
-        text = (row.text(data.text),)
+        text = (_caption(row, data.text),)
     elif task in ("regression", "video-regression"):
         target = row.number(data.target)
     elif task == "segmentation":
@@ -214,6 +215,17 @@ def _inside(root: Path, row: Row, column: str) -> str | Member:
     if ".." in path.parts:
         raise row.error(column, f"a path inside {root}")
     return str(path if path.is_absolute() else root / path)
+
+
+_LIST = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
+
+
+def _caption(row: Row, column: str) -> str:
+    """Return a caption; a list of them, as programs write it into one cell, is no caption."""
+    caption = row.text(column)
+    if _LIST.fullmatch(caption):
+        raise row.error(column, "one caption: give each of a list a row of its own")
+    return caption
 
 
 def _split_of(own: OwnBenchmark, row: Row) -> str:
