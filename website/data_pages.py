@@ -18,6 +18,7 @@ from gate_runner.benchmarks.registry import BENCHMARKS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from website.coop_page import coop_page  # run as a script, or imported by a test
+from website.segmentation_page import segmentation_page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -161,7 +162,12 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-PAGES = {"gate.md": gate_page, "own-data.md": own_page, "coop.md": coop_page}
+PAGES = {
+    "gate.md": gate_page,
+    "own-data.md": own_page,
+    "coop.md": coop_page,
+    "zero-shot-segmentation.md": segmentation_page,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from math import exp
 from pathlib import Path
 
@@ -22,8 +23,9 @@ from gate_runner.tasks.segmenting import counts
 from gate_runner.tasks.segmenting.answers import Answer, answer
 from gate_runner.tasks.segmenting.pamr import affinities, refined
 from gate_runner.tasks.segmenting.presets import PRESETS, SETS, find_preset
+from gate_runner.tasks.segmenting.published import NAMES, presets_table, published, published_table
 from gate_runner.tasks.segmenting.windows import Cutting, Scored, Scorer, between, stretched
-from gate_runner.tasks.segmenting.words import words_of
+from gate_runner.tasks.segmenting.words import LISTS, list_of, words_of
 from vision_adapters.losses import IGNORED
 
 
@@ -320,6 +322,26 @@ def test_words_that_cannot_be_are_refused(tmp_path: Path) -> None:
         words_of(CLASSES, by_threshold=True)
 
 
+def test_a_published_list_may_have_a_word_twice_and_a_folder_has_a_list_for_each_set(tmp_path: Path) -> None:
+    """The published lists of COCO-Object have beds in the background and as a class: the background then has them."""
+    file = tmp_path / "cls_voc21.txt"
+    file.write_text("sky, bed\nperson\nbed\n")
+    digest = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest()
+    words = words_of(CLASSES, file=file, background="background", published=digest)
+    assert (words.words, words.of_class) == (("sky", "bed", "person", "bed"), (0, 0, 1, 2))
+    assert "'bed' is both 'background' and 'tv'" in words.sentence
+    weights, _ = words.embedded(lambda texts: np.array([[len(text), 1.0] for text in texts]), ClassWords(("a {}",)))
+    assert torch.equal(weights[1], weights[3])
+    with pytest.raises(UsageError, match="word 'bed' stands for two classes, 'background' and 'tv'"):
+        words_of(CLASSES, file=file, published="another")
+    assert list_of(tmp_path, "voc21") == file
+    assert list_of(file, "anything") == file
+    with pytest.raises(DataError, match=r"has no cls_coco_object\.txt, the list for coco-object"):
+        list_of(tmp_path, "coco-object")
+    with pytest.raises(DataError, match="has none for these data: name a file"):
+        list_of(tmp_path, "")
+
+
 def test_each_word_is_the_mean_over_templates_and_each_text_is_encoded_once() -> None:
     texts: list[str] = []
 
@@ -346,6 +368,18 @@ def test_names_of_settings_are_those_of_the_records() -> None:
         assert set(preset.sets) <= set(SETS)
         assert not preset.features or preset.features in PATCH_FEATURES
         assert set(preset.words) in (set(), set(SETS))
+    assert set(LISTS) == set(NAMES) == set(SETS)
+
+
+def test_published_rows_name_known_sets_presets_and_their_sources() -> None:
+    for row in published():
+        assert set(row["scores"]) <= set(SETS)
+        assert row.get("preset", "encoder") in PRESETS
+        assert row["source"].endswith(")")
+    table = published_table()
+    naclip = next(row for row in table.rows if "naclip" in row)
+    assert (naclip[0], naclip[10], naclip[12]) == ("NACLIP", "42.5", "PAMR")
+    assert len(presets_table().rows) == 4 * len(SETS)
 
 
 @pytest.mark.parametrize(
@@ -382,7 +416,7 @@ def test_presets_are_the_published_settings(name: str, data: str, expected: tupl
         ({"preset": "naclop"}, "nearest: naclip"),
         ({"background_threshold": "1.5"}, "number from 0 to 1, not '1.5'"),
         ({"background_threshold": "some"}, "preset, none, validation or a number"),
-        ({"class_words": "nowhere.txt"}, "nowhere.txt is no file"),
+        ({"class_words": "nowhere.txt"}, "nowhere.txt is no file and no folder"),
     ],
 )
 def test_settings_that_are_none_are_refused_at_the_door(values: dict[str, str], message: str) -> None:

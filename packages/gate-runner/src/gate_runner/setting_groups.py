@@ -187,7 +187,7 @@ class FeatureSettings:
     class_words: Path | None = _features(
         None,
         "Zero-shot segmentation: a list of words, a line for each class.\n"
-        "Words are between commas or semicolons, as papers publish them (cls_voc21.txt).",
+        "Words are between commas or semicolons, as papers publish them (cls_voc21.txt); or a folder of such lists.",
         read=list_in,
         accepts=_PATH,
         identity="data",

@@ -164,18 +164,24 @@ def threshold_in(text: float | str) -> str:
 
 
 def list_in(path: str | PathLike[str] | None) -> Path | None:
-    """Return a file of words that is there."""
+    """Return a file of words, or a folder of such, that is there."""
     if path is None:
         return None
-    file = Path(path)
-    if not file.is_file():
-        raise UsageError(f"setting class_words: {file} is no file; expected a line of words for each class")
-    return file
+    place = Path(path)
+    if not place.exists():
+        raise UsageError(
+            f"setting class_words: {place} is no file and no folder; expected a line of words for each class"
+        )
+    return place
 
 
 def list_digest(path: Path | None) -> str | None:
-    """Return what results know a file of words by: its name and MD5."""
-    return None if path is None else f"{path.name} {hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}"
+    """Return what results know lists of words by: the name and the MD5 of what it holds."""
+    if path is None:
+        return None
+    files = sorted(path.glob("cls_*.txt")) if path.is_dir() else [path]
+    digest = hashlib.md5(b"".join(file.read_bytes() for file in files), usedforsecurity=False)
+    return f"{path.name} {digest.hexdigest()}"
 
 
 PROMPTS = ("overrides", "names", "wn_path", "wn_def", "wiki_def", "gpt3", "gpt3:N", "wiki_def&gpt3", "wiki_def&gpt3:N")

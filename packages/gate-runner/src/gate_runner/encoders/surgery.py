@@ -78,8 +78,7 @@ class Surgery:
         lists = attention_lists(encoder.module)
         handles = [blocks[-1].register_forward_pre_hook(lambda part, _: called.add(part)) for blocks in lists]
         try:
-            with _slow_attention():
-                encoder.encode_image(torch.zeros(1, *encoder.shape, dtype=torch.uint8))
+            encoder.encode_image(torch.zeros(1, *encoder.shape, dtype=torch.uint8))
         finally:
             for handle in handles:
                 handle.remove()
@@ -107,13 +106,14 @@ class Surgery:
             return output
 
         def block(*given: Any, **named: Any) -> Any:
-            output = self._block_forward(*given, **named)
+            with _slow_attention():
+                output = self._block_forward(*given, **named)
             tuples.append(isinstance(output, tuple | list))
             return output
 
         channels, high, wide = self.encoder.shape
         image = torch.linspace(0, 255, channels * high * wide).reshape(1, channels, high, wide).to(torch.uint8)
-        with _slow_attention(), _replaced(self.attention.module, attention), _replaced(self.block, block):
+        with _replaced(self.attention.module, attention), _replaced(self.block, block):
             self.encoder.encode_image(image)
         try:
             with torch.no_grad():
@@ -145,11 +145,10 @@ class Surgery:
             attend = by_proxy(proxy)
 
         def computed(images: Tensor) -> PatchFeatures:
-            with _slow_attention():
-                tokens, grid, prefix = self._last(images, attend, variant.whole)
-                if variant.proxy and proxy is not None:  # values alone, on the second encoder's grid
-                    return PatchFeatures(self._through_end(images, tokens, prefix), proxy.grid)
-                return PatchFeatures(self._through_end(images, tokens[:, prefix:], prefix), grid)
+            tokens, grid, prefix = self._last(images, attend, variant.whole)
+            if variant.proxy and proxy is not None:  # values alone, on the second encoder's grid
+                return PatchFeatures(self._through_end(images, tokens, prefix), proxy.grid)
+            return PatchFeatures(self._through_end(images, tokens[:, prefix:], prefix), grid)
 
         return PatchFeatures(*self.encoder.computed("patch features", computed, images))
 
@@ -172,7 +171,9 @@ class Surgery:
             return (back, None) if self._attention_tuple else back
 
         def block(*given: Any, **named: Any) -> Any:
-            raise _Stop(self._in_batches(_first(self._block_forward(*given, **named))))
+            with _slow_attention():
+                output = self._block_forward(*given, **named)
+            raise _Stop(self._in_batches(_first(output)))
 
         with _replaced(self.attention.module, attention), _replaced(self.block, block):
             try:
@@ -243,7 +244,7 @@ def _replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def _slow_attention() -> Iterator[None]:
-    """Have torch's own encoder layers call their attention, which their fast path passes by."""
+    """Have a layer of torch's own call its attention, which its fast path passes by; around the last block alone."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

@@ -29,7 +29,7 @@ from gate_runner.tasks.segmenting.answers import Answer, answer
 from gate_runner.tasks.segmenting.native import checked, image_at, truth_at
 from gate_runner.tasks.segmenting.presets import Preset, find_preset
 from gate_runner.tasks.segmenting.windows import Cutting, Scored, Scorer
-from gate_runner.tasks.segmenting.words import Words, background_of, words_of
+from gate_runner.tasks.segmenting.words import Words, background_of, list_of, words_of
 from vision_adapters.losses import IGNORED
 
 if TYPE_CHECKING:
@@ -132,7 +132,10 @@ def _setting(job: Job, classes: tuple[str, ...]) -> Setting:
     wording = words_in(training) or ClassWords()
     templates = preset.templates or wording.templates
     background = background_of(training, classes)
-    file = None if settings.class_words is None else Path(settings.class_words)
+    protocol_set = str(training.get("protocol_set", ""))
+    published = preset.words.get(protocol_set, "")
+    given = None if settings.class_words is None else Path(settings.class_words)
+    file = list_of(given, protocol_set)
     words = words_of(
         classes,
         file=file,
@@ -140,9 +143,9 @@ def _setting(job: Job, classes: tuple[str, ...]) -> Setting:
         background=background,
         by_threshold=settings.background == "threshold",
         wording=wording,
+        published=published,
     )
-    published = preset.words.get(str(training.get("protocol_set", "")))
-    if published is not None:
+    if published:
         same = published == words.digest
         source = f"{words.source}, the preset's own" if same else f"{words.source}, not the preset's published list"
         words = replace(words, source=source)

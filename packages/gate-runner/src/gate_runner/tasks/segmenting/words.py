@@ -30,7 +30,7 @@ class Words:
     """Words, and the class that each stands for.
 
     Args:
-        words: each once.
+        words: each once for a class.
         of_class: the index of each word's class.
         background: the index of the class that is background; None where there is none.
         source: where the words are from, in words.
@@ -50,9 +50,10 @@ class Words:
 
         Each text is encoded once.
         """
-        named = replace(wording, names="")
-        weights = class_embeddings(encode, named.built(self.words)).weights
-        return torch.from_numpy(weights).float(), tuple(named.by_template(self.words))
+        named, different = replace(wording, names=""), tuple(dict.fromkeys(self.words))
+        weights = torch.from_numpy(class_embeddings(encode, named.built(different)).weights).float()
+        rows = [different.index(word) for word in self.words]
+        return weights[rows], tuple(named.by_template(different))
 
     @property
     def sentence(self) -> str:
@@ -70,6 +71,7 @@ def words_of(
     background: str = "",
     by_threshold: bool = False,
     wording: ClassWords | None = None,
+    published: str = "",
 ) -> Words:
     """Return the words of classes.
 
@@ -80,6 +82,8 @@ def words_of(
         background: the name of the class that is background; empty for none.
         by_threshold: whether the background has no word, and is what no word is sure of.
         wording: what the classes are called.
+        published: MD5 of a list that is taken as it is, although two of its classes may share a word: the first of
+            them then has it, as in the published codes, and the words' source names it.
 
     Raises:
         DataError: the file cannot be read, or has another number of lines than there are classes.
@@ -105,14 +109,17 @@ def words_of(
     if by_threshold and place is not None:
         lists[place] = []
     owner: dict[str, int] = {}
-    for index, words in enumerate(lists):
-        for word in dict.fromkeys(words):
-            if owner.setdefault(word, index) != index:
+    pairs = [(word, index) for index, words in enumerate(lists) for word in dict.fromkeys(words)]
+    for word, index in pairs:
+        if owner.setdefault(word, index) != index:
+            if digest and digest == published:
+                source = f"{source}, {word!r} is both {classes[owner[word]]!r} and {classes[index]!r}"
+            else:
                 raise UsageError(
                     f"the word {word!r} stands for two classes, {classes[owner[word]]!r} and {classes[index]!r}: "
                     "give one of them another word"
                 )
-    return Words(tuple(owner), tuple(owner.values()), place, source, digest)
+    return Words(tuple(word for word, _ in pairs), tuple(index for _, index in pairs), place, source, digest)
 
 
 def _read(file: Path, classes: Sequence[str]) -> tuple[list[list[str]], str]:
@@ -124,7 +131,7 @@ def _read(file: Path, classes: Sequence[str]) -> tuple[list[list[str]], str]:
         text = content.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"words {file} cannot be read: {error}") from error
-    lines = text.splitlines()
+    lines = text.replace("\r\n", "\n").split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
     if len(lines) != len(classes):
@@ -136,6 +143,35 @@ def _read(file: Path, classes: Sequence[str]) -> tuple[list[list[str]], str]:
     if empty := [number for number, words in enumerate(lists, start=1) if not words]:
         raise DataError(f"words {file}, line {empty[0]}: no word for the class {classes[empty[0] - 1]!r}")
     return lists, hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+LISTS = {
+    "voc21": "cls_voc21.txt",
+    "context60": "cls_context60.txt",
+    "coco-object": "cls_coco_object.txt",
+    "voc20": "cls_voc20.txt",
+    "pascal": "cls_context59.txt",
+    "coco-164k": "cls_coco_stuff.txt",
+    "cityscapes": "cls_city_scapes.txt",
+    "ade20k": "cls_ade20k.txt",
+}
+"""What published codes call the list of each set, in one folder."""
+
+
+def list_of(path: Path | None, name: str) -> Path | None:
+    """Return the list of a set: the file itself, or of a folder the one that the published codes call so.
+
+    Raises:
+        DataError: the folder has no list for the set.
+    """
+    if path is None or not path.is_dir():
+        return path
+    if name not in LISTS:
+        raise DataError(f"class_words {path} is a folder of published lists, and has none for these data: name a file")
+    file = path / LISTS[name]
+    if not file.is_file():
+        raise DataError(f"class_words {path} has no {LISTS[name]}, the list for {name}")
+    return file
 
 
 def background_of(training: Mapping[str, Any], classes: Sequence[str]) -> str:
