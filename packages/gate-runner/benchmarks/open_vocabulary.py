@@ -1,8 +1,8 @@
 """What only real weights can show of zero-shot segmentation, beside published rows: plain CLIP, MaskCLIP, the papers.
 
 Needs the eight sets' own files and CLIP's weights; a set that is not there is left out of all means. Checks: plain
-CLIP's mean is near 12 and MaskCLIP's near 30 with ViT-B/16, and B is above L for plain CLIP. Each paper is run under its
-own preset, and its difference from its published row is printed. Runs continue where they stopped.
+CLIP's mean is near 12 and MaskCLIP's near 30 with ViT-B/16, and B is above L for plain CLIP. Each paper is run under
+its own preset, and its difference from its published row is printed. Runs continue where they stopped.
 
     python packages/gate-runner/benchmarks/open_vocabulary.py --data-root /data --words SCLIP/configs [--limit 100]
 """
