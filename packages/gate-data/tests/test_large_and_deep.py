@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import struct
 from pathlib import Path
@@ -286,3 +287,25 @@ def test_a_large_tiff_that_lists_fewer_tiles_than_it_claims_is_refused(tmp_path:
     (tmp_path / "a.tif").write_bytes(content[:at] + struct.pack("<I", 12_713_991) + content[at + 4 :])
     with pytest.raises(DataError, match="it lists 1 of 1816285 tiles"):
         decode(str(tmp_path / "a.tif"), 8)
+
+
+def test_a_folder_is_recognised_without_a_path_or_a_question_for_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100,000 files, most of the time went into paths that were made, sorted and asked about."""
+    from gate_data.own.layouts import recognised
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for number in range(300):
+            (tmp_path / name / f"{number}.png").touch()
+    asked_about: list[Path] = []
+    plain = Path.stat
+
+    def counted(path: Path, **how: bool) -> os.stat_result:
+        asked_about.append(path)
+        return plain(path, **how)
+
+    monkeypatch.setattr(Path, "stat", counted)
+    assert recognised(tmp_path) is None
+    assert len(asked_about) < 150

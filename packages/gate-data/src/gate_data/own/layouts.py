@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ _LISTS = (("train", "train"), ("validation", "val"), ("test", "test"))
 
 def recognised(folder: Path) -> Guess | None:
     """What a folder of pictures with annotations holds, or None where it is none of the known layouts."""
-    inner = sorted(entry for entry in folder.iterdir() if entry.is_dir() and may_be_class(entry.name))
+    inner = sorted(folder / entry.name for entry in _entries(folder) if entry.is_dir() and may_be_class(entry.name))
     looks = (look(folder, inner) for look in (_yolo, _coco, _voc, maps_layout))
     return next((guessed for guessed in looks if guessed is not None), None)
 
@@ -124,15 +125,24 @@ def _root_of_coco(folder: Path, path: Path) -> str:
 
 def _folders(folder: Path, depth: int = 2) -> Iterator[Path]:
     """Folders in a folder, and in these."""
-    for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and not entry.name.startswith("."):
-            yield entry
-            if depth > 1:
-                yield from _folders(entry, depth - 1)
+    for name in sorted(entry.name for entry in _entries(folder) if entry.is_dir() and not entry.name.startswith(".")):
+        yield folder / name
+        if depth > 1:
+            yield from _folders(folder / name, depth - 1)
 
 
 def _holds(folder: Path, endings: Sequence[str]) -> bool:
-    return folder.is_dir() and any(entry.suffix.lower() in endings for entry in folder.iterdir() if entry.is_file())
+    known = tuple(endings)
+    return folder.is_dir() and any(
+        os.path.splitext(entry.name)[1].lower() in known and entry.is_file()  # noqa: PTH122 - of a million names
+        for entry in _entries(folder)
+    )
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """All that is in a folder, without a path or a question to the disk for each: there may be a million files."""
+    with os.scandir(folder) as entries:
+        return list(entries)
 
 
 def _voc(folder: Path, inner: Sequence[Path]) -> Guess | None:
@@ -154,7 +164,8 @@ def _voc(folder: Path, inner: Sequence[Path]) -> Guess | None:
         root = str(pictures.relative_to(folder))
         if _holds(labelled, (".xml",)):
             return _of_voc(root, f"{labelled.name}/*.xml", {})
-        splits = splits_in([entry.name for entry in sorted(labelled.iterdir()) if _holds(entry, (".xml",))])
+        parts = sorted(entry.name for entry in _entries(labelled) if entry.is_dir())
+        splits = splits_in([name for name in parts if _holds(labelled / name, (".xml",))])
         if splits and all(_holds(pictures / name, PICTURES) for name in splits.values()):
             return _of_voc(root, f"{labelled.name}/{{}}/*.xml", splits)
     return None
