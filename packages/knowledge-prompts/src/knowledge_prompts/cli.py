@@ -95,8 +95,12 @@ def build(
     timeout: Annotated[float, typer.Option(help="Seconds per call.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of the draw of examples.")] = 0,
 ) -> None:
-    """Make knowledge for your own classes, in ELEVATER's format. The same command again asks only what is missing."""
+    """Make knowledge for your own classes, or with icinw for ELEVATER's 20 sets, in its format.
+
+    The same command again asks only what is missing. LICENCES.txt has the terms of each source.
+    """
     from knowledge_prompts import Endpoint, Wiktextract, build_files, load_class_prompts
+    from knowledge_prompts.elevater_sets import names_of, write_licences
 
     if (endpoint is None) != (model is None):
         stated, lacking = ("--endpoint", "--model") if endpoint else ("--model", "--endpoint")
@@ -115,23 +119,31 @@ def build(
             timeout=timeout,
             **left_out,
         )
-    class_prompts = load_class_prompts(classes)
-    built = build_files(
-        class_prompts,
-        output,
-        wordnet=_wordnet(wordnet_folder, no_wordnet),
-        wiktionary=Wiktextract(wiktionary, class_prompts.classes) if wiktionary else None,
-        model=language_model,
-        items_per_class=items,
-        shots=shots,
-        max_calls=max_calls,
-        seed=seed,
-        at_once=at_once,
-        progress=lambda phase, done, of: typer.echo(f"\r{phase}: {done} of {of} classes", nl=done == of, err=True),
-    )
-    for line in built.lines():
-        _echo(line)
-    if built.failed:
+    sets = [load_class_prompts(name) for name in names_of(classes)]
+    wordnet = _wordnet(wordnet_folder, no_wordnet)
+    every = list(dict.fromkeys(name for class_prompts in sets for name in class_prompts.classes))
+    dictionary = Wiktextract(wiktionary, every) if wiktionary else None  # a dump is read once for all sets
+    failed = False
+    for class_prompts in sets:
+        built = build_files(
+            class_prompts,
+            output,
+            wordnet=wordnet,
+            wiktionary=dictionary,
+            model=language_model,
+            items_per_class=items,
+            shots=shots,
+            max_calls=max_calls,
+            seed=seed,
+            at_once=at_once,
+            progress=lambda phase, done, of: typer.echo(f"\r{phase}: {done} of {of} classes", nl=done == of, err=True),
+        )
+        for line in built.lines():
+            _echo(line)
+        failed = failed or bool(built.failed)
+    given = {"wordnet": wordnet, "wiktionary": dictionary, "gpt3": language_model}
+    _echo(f"wrote {write_licences(output, tuple(name for name, source in given.items() if source is not None))}")
+    if failed:
         raise typer.Exit(1)
 
 
