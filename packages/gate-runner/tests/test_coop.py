@@ -464,3 +464,19 @@ def test_a_plan_says_what_a_run_takes(protocol: str, root: Path, encoder: Encode
     )
     assert len(planned.parts) > 1
     assert [part.reason for part in planned.parts] == [""] * len(planned.parts)
+
+
+def test_a_class_without_training_images_is_named(root: Path, encoder: Encoder, tmp_path: Path) -> None:
+    shutil.copytree(root / "dtd", tmp_path / "data" / "dtd")
+    path = tmp_path / "data" / "dtd" / "split_zhou_DescribableTextures.json"
+    content = json.loads(path.read_text())
+    content["train"] = [row for row in content["train"] if row[2] != "blue"]
+    path.write_text(json.dumps(content))
+    how = {"shots": "1", "methods": "zero_shot,gda,prolip", "seeds": (1,)}
+    results = scored(tmp_path / "data", tmp_path / "run", encoder, "coop-dtd", **how)
+    assert [result.status for result in results.values()] == ["ok", "skipped", "ok"]
+    assert results["coop-dtd@1-shot.few-shot.gda 1"].reason == (
+        "1 of 5 classes have no training image, such as 'blue': method gda needs one of each; zero_shot and prolip do "
+        "without"
+    )
+    assert results["coop-dtd@1-shot.few-shot.prolip 1"].training["short_classes"] == 1

@@ -17,7 +17,7 @@ from gate_data.ragged import Ragged
 from gate_runner.class_words import ClassWords, told_apart
 from gate_runner.errors import DataError, NotApplicableError
 from gate_runner.tasks.coop.heads import Fitted, Seen, Shots, fit
-from gate_runner.tasks.coop.points import PROJECTION, ZERO_SHOT, Point
+from gate_runner.tasks.coop.points import CARRIED, PROJECTION, ZERO_SHOT, Point
 from gate_runner.tasks.coop.views import features_of
 from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.job import Job, Outcome
@@ -82,6 +82,12 @@ def _fitted(job: Job, data: FewShotData, point: Point) -> tuple[Fitted, dict[str
             _LOG.warning("%s: %s", job.benchmark.id, unclear)
             training["told_apart"] = unclear
         return fitted, training | fitted.about
+    absent = sorted(set(range(classes)) - set(data.train.targets.tolist()))
+    if absent and point.method not in CARRIED:
+        raise NotApplicableError(
+            f"{len(absent)} of {classes} classes have no training image, such as {data.trained_classes[absent[0]]!r}: "
+            f"method {point.method} needs one of each; {' and '.join(CARRIED)} do without"
+        )
     validation = None
     if job.settings.choose_on == "validation":
         if not len(data.validation):
