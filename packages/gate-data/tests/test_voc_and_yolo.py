@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from gate_data.boxes.files import listed_voc, listed_yolo, voc
+from gate_data.boxes.files import listed_voc, listed_yolo, read_coco, voc
 from gate_data.errors import DataError
 from gate_data.own import OwnBenchmark, guess
 from gate_data.own.originals import originals_from
@@ -86,3 +88,31 @@ def test_a_name_with_a_line_separator_is_one_name(tmp_path: Path) -> None:
         (tmp_path / "labels" / f"{number}.txt").write_text(f"{number % 2} .5 .5 .2 .2\n")
     (tmp_path / "classes.txt").write_text("left\u2028hand\nright\n", encoding="utf-8")
     assert guess(tmp_path).values["classes"]["names"] == ["left\u2028hand", "right"]
+
+
+def of_coco(root: Path, form: str, *, areas: bool, sizes: bool = True, count: int = 12) -> Path:
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(count):
+        Image.new("RGB", (100, 80)).save(root / f"{number}.png")
+        left, top = (int(value) for value in rng.integers(0, 40, 2))
+        wide, high = (int(value) for value in rng.integers(20, 40, 2))
+        box = [left, top, wide, high] if form == "sides" else [left, top, left + wide, top + high]
+        rows.append({"id": number, "image_id": number, "category_id": 1, "bbox": box})
+        rows[-1] |= {"area": wide * high} if areas else {}
+    side = {"width": 100, "height": 80} if sizes else {}
+    images = [{"id": number, "file_name": f"{number}.png", **side} for number in range(count)]
+    content = {"images": images, "annotations": rows, "categories": [{"id": 1, "name": "a"}]}
+    (root / "a.json").write_text(json.dumps(content))
+    return root / "a.json"
+
+
+@pytest.mark.parametrize(("areas", "sizes"), [(True, True), (True, False), (False, True)])
+def test_corners_in_a_coco_file_are_refused(tmp_path: Path, areas: bool, sizes: bool) -> None:
+    with pytest.raises(DataError, match=r"a\.json: boxes such as \[.*\] look like left, top, right and bottom"):
+        read_coco(of_coco(tmp_path, "corners", areas=areas, sizes=sizes))
+
+
+@pytest.mark.parametrize(("areas", "sizes"), [(True, True), (True, False), (False, True), (False, False)])
+def test_sides_in_a_coco_file_are_no_corners(tmp_path: Path, areas: bool, sizes: bool) -> None:
+    assert read_coco(of_coco(tmp_path, "sides", areas=areas, sizes=sizes)).clipped == 0

@@ -102,8 +102,35 @@ def read_coco(path: Path, folder: Path | None = None, *, sort_ids: bool = False)
         crowd = row.values.get("iscrowd") is not None and row.integer("iscrowd", 0, 1) == 1
         boxes[image].append(_Box(_bbox(row), rank[label], area, crowd))
     sizes = [_size(row) for row in images.values()]
+    _refuse_corners(path, list(boxes.values()), sizes)
     files = _found(path, folder or path.parent, [row.path("file_name") for row in images.values()])
     return _listed(str(path), files, list(boxes.values()), sizes, tuple(names[number] for number in sorted(names)))
+
+
+_JUDGED = 10
+"""Boxes of a file from which on their form is judged."""
+_BEYOND = 0.3
+"""Share of boxes that lie beyond their pictures from which on they are taken for corners."""
+
+
+def _refuse_corners(path: Path, boxes: Sequence[Sequence[_Box]], sizes: Sequence[Sides | None]) -> None:
+    """Refuse boxes that are left, top, right and bottom: their areas say so, or that many lie beyond their pictures."""
+    every = [(box, size) for listed, size in zip(boxes, sizes, strict=True) for box in listed if not box.crowd]
+    corners = [box.corners for box, _ in every]
+    if len(every) < _JUDGED or not all(right > left and bottom > top for left, top, right, bottom in corners):
+        return
+    areas = [(right - left) * (bottom - top) for left, top, right, bottom in corners]
+    own = all(box.area and abs(box.area - area) <= 0.01 * area for (box, _), area in zip(every, areas, strict=True))
+    own &= any(abs(box.area - box.corners[2] * box.corners[3]) > 0.01 * box.area for box, _ in every)
+    known = [(box.corners, size) for box, size in every if size is not None]
+    beyond = [left + wide > size[0] + 1 or top + high > size[1] + 1 for (left, top, wide, high), size in known]
+    within = all(right <= size[0] + 1 and bottom <= size[1] + 1 for (_, _, right, bottom), size in known)
+    if own or (known and within and sum(beyond) >= max(_BEYOND * len(every), 1)):
+        shown = ", ".join(f"{number:g}" for number in corners[0])
+        raise DataError(
+            f"{path}: boxes such as [{shown}] look like left, top, right and bottom; COCO's are left, top, width and "
+            "height: write them so"
+        )
 
 
 def read_voc(folder: Path) -> Listed:
