@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -89,3 +90,16 @@ def test_a_second_name_of_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="second name"):
         take(lock)
     assert mine.read_text() == "mine"
+
+
+def test_a_full_disk_leaves_no_empty_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StorageError, match=r"a\.lock: No space left"), held(tmp_path / "a.lock"):
+        pytest.fail("nobody is named in it")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    with held(tmp_path / "a.lock"):
+        assert (tmp_path / "a.lock").exists()

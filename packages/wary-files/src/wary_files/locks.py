@@ -55,6 +55,9 @@ def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
         now = _owner(path)
         raise BusyError(path, before if now == _SOMEBODY else now) from None
     except OSError as error:
+        if lock.is_locked:  # taken, and no room for a name in it
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
         lock.release()
         raise StorageError.about(path, error) from error
     try:
