@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +22,8 @@ import numpy as np
 import pytest
 
 from gate_runner.benchmarks import Benchmark, resolve
-from gate_runner.errors import StorageError, UsageError
-from gate_runner.executors import run
+from gate_runner.errors import EncoderError, StorageError, UsageError
+from gate_runner.executors import run, slot
 from gate_runner.executors.executor import HereExecutor
 from gate_runner.executors.slot import Slot
 from gate_runner.runs import Result, RunRequest
@@ -174,8 +177,6 @@ def test_too_little_memory_halves_the_batch_and_gives_the_same(
 def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
     request_here: RunRequest, monkeypatch: pytest.MonkeyPatch, cold_cache: Callable[[], Path]
 ) -> None:
-    from gate_runner.executors import slot
-
     Path("is killed").touch()
     kills = iter(range(100))  # the system's count rises between any two looks
     monkeypatch.setattr(slot, "killed_for_memory", lambda: next(kills))
@@ -514,3 +515,43 @@ def _held(folder: RunFolder) -> bool:
             return False
     except BusyError:
         return True
+
+
+def test_a_worker_that_gives_no_sign_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing was printed for as long as an encoder hung."""
+    monkeypatch.setattr(slot, "_QUIET", 0.05)
+    worker = slot.Slot("hung", "cpu")
+    started = time.monotonic()
+    for part, reports in (("digits 0", 1), ("digits 0", 1), ("digits 1", 2)):
+        with pytest.raises(queue.Empty):
+            worker._heard(f"{part} is still in encode", 0.3, once=part)
+        assert caplog.text.count("is still in encode, and its process has given no sign for") == reports
+    assert time.monotonic() - started > 0.8  # the time limit counts from the same moment
+    worker.events.put({"event": "progress"})
+    assert worker._heard("digits 2 is still in encode", None, once="digits 2") == {"event": "progress"}
+    assert len(caplog.records) == 2
+
+
+def test_an_encoder_that_hangs_while_it_is_loaded_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "hanging_encoder.py").write_text("import time\ndef make():\n    time.sleep(10**6)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(slot, "_QUIET", 0.2)
+    worker = slot.Slot("hanging_encoder:make", "cpu")
+
+    def opened() -> None:
+        with contextlib.suppress(EncoderError):  # it is closed below
+            worker.open()
+
+    opening = threading.Thread(target=opened, daemon=True)
+    opening.start()
+    try:
+        end = time.monotonic() + 60
+        while not caplog.records and time.monotonic() < end:
+            time.sleep(0.05)
+    finally:
+        worker.close()
+    assert "encoder 'hanging_encoder:make' is still loading, and its process has given no sign" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import queue
 import signal
@@ -25,6 +26,9 @@ from gate_runner.runs.part import Part, halved
 from gate_runner.runs.results import Result
 from wary_files.locks import BusyError
 
+_LOG = logging.getLogger(__name__)
+_QUIET = 600.0
+"""Seconds without a word from a worker after which this is said, once a part."""
 _DYING = 10.0
 """Seconds in which a worker whose own watcher was lost notices it and goes."""
 
@@ -50,6 +54,7 @@ class Slot:
         self.process: subprocess.Popen[str] | None = None
         self.events: queue.Queue[Mapping[str, Any] | None] = queue.Queue()
         self.used = self.closed = False
+        self.said_quiet: str | None = None
 
     def open(self) -> Opening:
         """Start the worker, where none runs, and load the encoder."""
@@ -70,7 +75,7 @@ class Slot:
         if self.closed:  # in the meantime, by another thread
             self._stop()
         self._send({"open": {"encoder": self.encoder, "device": self.device}})
-        event = self.events.get()
+        event = self._heard(f"encoder {self.encoder!r} is still loading", None)
         if event is None:
             raise EncoderError(f"encoder {self.encoder!r}: the process that loads it died: {self._stop()}")
         if event["event"] == "refused":
@@ -115,12 +120,13 @@ class Slot:
             self._stop()
         opening, self.used = self.open(), True
         kills, phase, limit = killed_for_memory(), "data", part.settings.time_limit
-        start = time.monotonic()
+        start, name = time.monotonic(), f"{part.name} seed {part.seed}"
         self._send({"part": part.to_mapping()})
         while True:
             seconds = time.monotonic() - start
             try:
-                event = self.events.get(timeout=None if limit is None else max(0, limit - seconds))
+                remaining = None if limit is None else limit - seconds
+                event = self._heard(f"{name} is still in {phase}", remaining, once=name)
             except queue.Empty:
                 self._stop()
                 reason = f"stopped at its time limit of {clock(limit or 0)}; it goes on from there next time"
@@ -148,6 +154,17 @@ class Slot:
                 if "CUDA" in result.reason:  # after some errors a process can no longer use its GPU
                     self._stop()
                 return result
+
+    def _heard(self, what: str, seconds: float | None, *, once: str = "") -> Mapping[str, Any] | None:
+        """Return the worker's next event; raise `queue.Empty` after so many seconds. Long silence is reported once."""
+        if self.said_quiet != once and (seconds is None or seconds > _QUIET):
+            with suppress(queue.Empty):
+                return self.events.get(timeout=_QUIET)
+            self.said_quiet = once
+            advice = "Ctrl-C stops, and --setting time_limit=SECONDS ends what hangs"
+            _LOG.warning("%s, and its process has given no sign for %s: %s", what, clock(_QUIET), advice)
+            seconds = None if seconds is None else seconds - _QUIET
+        return self.events.get(timeout=None if seconds is None else max(0, seconds))
 
     def _send(self, order: Mapping[str, Any]) -> None:
         assert self.process is not None
