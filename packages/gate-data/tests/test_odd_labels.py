@@ -268,3 +268,11 @@ def test_a_list_in_one_cell_is_no_caption(tmp_path: Path, caption: str, refused:
             captioned(tmp_path / "a", captions)
     else:
         captioned(tmp_path / "a", captions)
+
+
+@pytest.mark.parametrize(("form", "near"), [("{}.PNG", "0.png"), ("{}", "0.png"), ("{}.jpg", "0.png"), ("x{}.png", "")])
+def test_files_that_are_nearly_there_are_named(tmp_path: Path, form: str, near: str) -> None:
+    rows = "".join(f"{form.format(row)},{'ab'[row % 2]}\n" for row in range(12))
+    with pytest.raises(DataError, match="12 of 12 files are not there") as caught:
+        note_of(tmp_path, "image,label\n" + rows)
+    assert (f"there is {near}: names have to agree" in str(caught.value)) == bool(near)

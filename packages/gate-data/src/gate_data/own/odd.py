@@ -119,6 +119,20 @@ def hidden_labels(labels: Sequence[str], entries: Sequence[Entry]) -> None:
     )
 
 
+def nearly_there(path: str) -> str:
+    """Return the file beside a path that differs in case or ending alone; empty without one."""
+    folder, name = os.path.split(path)
+    try:
+        beside = sorted(os.listdir(folder or "."))  # noqa: PTH208 - names alone are wanted
+    except (OSError, ValueError):
+        return ""
+    wanted = name.casefold()
+    by_case = (entry for entry in beside if entry.casefold() == wanted)
+    stems = {wanted, os.path.splitext(wanted)[0]}  # noqa: PTH122 - text
+    by_end = (entry for entry in beside if os.path.splitext(entry.casefold())[0] in stems)  # noqa: PTH122
+    return next(by_case, "") or next(by_end, "")
+
+
 def deeper(own: OwnBenchmark, folder: Path) -> Iterator[str]:
     """Pictures in folders below a class that has pictures of its own: these alone are taken."""
     if own.data.kind != "folders":

@@ -17,7 +17,7 @@ from gate_data.own.annotated import boxed, root_of
 from gate_data.own.class_names import in_class_order, named_classes, refuse_alike, shown_names
 from gate_data.own.columns import TABLES
 from gate_data.own.entries import Entry, entries_of
-from gate_data.own.odd import deeper, hidden_labels, odd_labels
+from gate_data.own.odd import deeper, hidden_labels, nearly_there, odd_labels
 from gate_data.own.reading import read_benchmark
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import IGNORED, ClassMap, Clip, Cut, Member, described, held_out
@@ -162,6 +162,8 @@ def _with_files(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry
         return left, f"{len(missing)} files are not there, and left out: {first}"
     first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:5]) + " …" * (len(missing) > 5)
     hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
+    if not hint and (near := nearly_there(next(iter(missing)))):
+        hint = f"; there is {near}: names have to agree in case and ending"
     raise DataError(f"{len(missing)} of {len(wanted)} files are not there: {first}{hint}")
 
 
