@@ -36,7 +36,13 @@ _TWO_SEEDS = 0.25
 
 @dataclass(frozen=True)
 class PairedTest:
-    """The second model's metric less the first's, on the same samples."""
+    """The second model's metric less the first's, on the same samples.
+
+    Example:
+        >>> test = paired_test("accuracy", [[1.0, 0.0, 0.0, 0.0]], [[1.0, 1.0, 1.0, 0.0]])
+        >>> test.difference, test.samples, test.p
+        (0.5, 4, 0.5)
+    """
 
     first: float  # the first model's metric, its mean over seeds
     second: float
@@ -214,7 +220,12 @@ def _numbered(labels: Sequence[Hashable]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class McNemar:
-    """Samples that one of two models alone got right, and how likely so uneven a split is by chance."""
+    """Samples that one of two models alone got right, and how likely so uneven a split is by chance.
+
+    Example:
+        >>> mcnemar([1, 0, 0, 0], [1, 1, 1, 0]).second_only
+        2
+    """
 
     first_only: int  # samples that the first model alone got right
     second_only: int

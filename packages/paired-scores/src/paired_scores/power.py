@@ -20,7 +20,12 @@ _RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Power:
-    """What some test samples can tell."""
+    """What some test samples can tell.
+
+    Example:
+        >>> power_of_outcomes("accuracy", [np.arange(100) % 2], difference=0.3).power > 0.9
+        True
+    """
 
     name: str  # of what was scored
     metric: str

@@ -1,10 +1,9 @@
 """Metrics with intervals, and what they keep per sample."""
 
-from paired_scores.metrics.classes import ClassScore, by_class, confusion
-from paired_scores.metrics.definitions import METRICS, Metric
-from paired_scores.metrics.reliability import Bin, reliability
+from paired_scores.metrics.classes import by_class, confusion
+from paired_scores.metrics.definitions import METRICS
+from paired_scores.metrics.reliability import reliability
 from paired_scores.metrics.score import (
-    Difference,
     RunningScores,
     Score,
     evaluate,
@@ -16,10 +15,6 @@ from paired_scores.metrics.score import (
 
 __all__ = [
     "METRICS",
-    "Bin",
-    "ClassScore",
-    "Difference",
-    "Metric",
     "RunningScores",
     "Score",
     "by_class",

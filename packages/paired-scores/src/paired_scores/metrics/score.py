@@ -218,6 +218,10 @@ def wilson(share: float, trials: float, level: float = 0.95) -> tuple[float, flo
 
     `scipy.stats.binomtest` gives the same ends, of whole numbers of trials alone; those of a mean over classes are not
     whole. Brown, Cai and DasGupta (2001) compare its coverage.
+
+    Example:
+        >>> [round(end, 3) for end in wilson(0.5, 10)]
+        [0.237, 0.763]
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
