@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import gate_runner
+from gate_runner import trackers
 from gate_runner.cli import main
 from gate_runner.errors import UsageError
 from gate_runner.runs import Result
@@ -108,6 +110,53 @@ def test_wandb_starts_no_git(results: list[Result], tmp_path: Path, monkeypatch:
     send(tracker, output, results)
     wandb.teardown()
     assert not mark.exists(), mark.read_text()
+
+
+def test_validations_are_there_while_a_training_runs_and_the_hardest_images_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    monkeypatch.setattr(trackers, "_LOOK_AGAIN", 0.0)
+    (tracker,) = make_trackers(["tensorboard"])
+    during: list[int] = []
+
+    class Onlooker(Observer):
+        def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+            if phase == "train" and done == total:
+                events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+                during.extend(event.step for event in events.Scalars("digits/seed0/validation_acc_1"))
+
+    fields = {"steps": 4, "validate_every": 1, "batch_size": 8, "head_start": "random"}
+    (finished,) = gate_runner.run(
+        "digits", encoder="micro-clip/random", output=tmp_path / "run", show=False, limit=30, device="cpu", tune="bias",
+        recipe_fields=fields, observers=[tracker, Onlooker()],
+    )  # fmt: skip
+    assert finished.status == "ok", finished.reason
+    assert during == [0, 1, 2, 3, 4]
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"), size_guidance={"images": 0}).Reload()
+    curve = events.Scalars("digits/seed0/validation_acc_1")
+    assert [event.step for event in curve] == during  # none twice
+    expected = [row["acc@1"] for row in finished.training["validation"]]
+    assert [event.value for event in curve] == pytest.approx(expected)
+    assert [event.step for event in events.Scalars("digits/seed0/training_loss")] == [1, 2, 3, 4]
+    images = [tag for tag in events.Tags()["images"] if tag.startswith("digits/hardest")]
+    assert len(images) == 4
+    (image,) = events.Images(images[0])
+    assert image.width == image.height > 0
+    assert not list((tmp_path / "run" / "unfinished").glob("*.curve"))
+
+
+def test_wandb_keeps_the_hardest_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    (tracker,) = make_trackers(["wandb"])
+    gate_runner.run("digits", encoder="micro-clip/random", output=tmp_path / "run", show=False, limit=30, device="cpu",
+                    observers=[tracker])  # fmt: skip
+    wandb.teardown()
+    assert len(list((tmp_path / "run" / "wandb").glob("offline-run-*/files/media/images/digits/hardest*"))) == 4
 
 
 def test_nothing_is_opened_where_nothing_is_left(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,44 @@ from gate_runner.runs.results import Result
 from wary_files.limits import refuse_special
 
 _LOGIN_SECONDS = 60.0
+_LOOK_AGAIN = 1.0
+"""Seconds between two looks at a training that is under way."""
+_CURVE = ".curve"
+"""Ending of its file of validations, see `gate_runner.tasks.fitting`."""
+_SHOWN = 4
+"""Test samples of a benchmark."""
 _HARMLESS = ("entity", "project", "organization", "anonymous", "mode", "disabled", "console", "quiet", "silent")
 """What W&B may take from a file in the working folder: not the address that it sends the user's key to."""
 
 
 class Tracker(Observer):
-    """Opens when a part is to be computed."""
+    """Opens when a part is to be computed, and follows the trainings of encoders while they run."""
 
     def opened(self, encoder: str, output: Path) -> None:
         """Note where to write."""
         self.encoder, self.output = encoder, output
+        self.live: dict[tuple[str, int], int] = {}
+        self.looked_at = 0.0
+
+    def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
+        """Pass on the validations that a training has made since the last look."""
+        if phase != "train" or (done < total and time.monotonic() - self.looked_at < _LOOK_AGAIN):
+            return
+        self.looked_at = time.monotonic()
+        last = self.live.get((name, seed), -1)
+        for row in _so_far(self.output, name, seed):
+            step = row.pop("step")
+            if step > last:
+                self.live[name, seed] = last = step
+                self.validated(f"{name}/seed{seed}", step, row)
+
+    def validated(self, group: str, step: int, values: Mapping[str, float]) -> None:
+        """Write what a validation found."""
+
+    def rest_of(self, result: Result) -> Iterator[tuple[int, str, float]]:
+        """A result's curve but for validations that were passed on already."""
+        last = self.live.get((result.name, result.seed), -1)
+        return (row for row in _curve(result) if row[0] > last or not row[1].startswith("validation"))
 
     def planned(self, parts: Sequence[Planned]) -> None:
         """Open, with the configuration."""
@@ -68,22 +97,31 @@ class WandbTracker(Tracker):
         for part in parts:
             group = f"{part.name}/seed{part.seed}"
             self.run.define_metric(f"{group}/step")
-            for curve in ("validation", "gradient"):
+            for curve in ("validation", "gradient", "training", "learning"):
                 self.run.define_metric(f"{group}/{curve} *", step_metric=f"{group}/step")
 
     def finished(self, result: Result) -> None:
         """Log the curve, and put scores into the summary, or why there are none."""
         group = _group(result)
-        for step, name, value in _curve(result):
+        for step, name, value in self.rest_of(result):
             self.run.log({f"{group}/step": step, f"{group}/{name}": value})
         for name, value in _scores(result):
             self.run.summary[f"{group}/{name}"] = value
         if result.status == "failed":
             self.run.summary[f"{group}/failed"] = result.reason
 
+    def validated(self, group: str, step: int, values: Mapping[str, float]) -> None:
+        """Log it."""
+        self.run.log({f"{group}/step": step, **{f"{group}/{name}": value for name, value in values.items()}})
+
     def closed(self, results: Sequence[Result]) -> None:
-        """End the W&B run; its exit code says whether anything failed."""
+        """Log the hardest test samples, and end the W&B run; its exit code says whether anything failed."""
         if self.run is not None:
+            import wandb
+
+            for name, examples in hardest(self.output, results):
+                shown = [wandb.Image(pixels, caption=caption) for pixels, caption in examples]
+                self.run.log({f"{name}/hardest": shown})
             self.run.finish(exit_code=int(any(result.status == "failed" for result in results)))
 
 
@@ -121,17 +159,65 @@ class TensorBoardTracker(Tracker):
     def finished(self, result: Result) -> None:
         """Write curve and scores, or why there are none; tags take letters, digits, dots, dashes and slashes."""
         group = _group(result)
-        for step, name, value in (*_curve(result), *((0, *score) for score in _scores(result))):
-            tag = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
-            self.writer.add_scalar(f"{group}/{tag}", value, step)
+        for step, name, value in (*self.rest_of(result), *((0, *score) for score in _scores(result))):
+            self.writer.add_scalar(f"{group}/{_tag(name)}", value, step)
         if result.status == "failed":
             self.writer.add_text(f"{group}/failed", result.reason)
         self.writer.flush()
 
+    def validated(self, group: str, step: int, values: Mapping[str, float]) -> None:
+        """Write it at once."""
+        for name, value in values.items():
+            self.writer.add_scalar(f"{group}/{_tag(name)}", value, step)
+        self.writer.flush()
+
     def closed(self, results: Sequence[Result]) -> None:
-        """Close the event file."""
+        """Write the hardest test samples, and close the event file."""
         if self.writer is not None:
+            for name, examples in hardest(self.output, results):
+                for number, (pixels, caption) in enumerate(examples):
+                    self.writer.add_image(f"{name}/hardest/{number}", pixels, dataformats="HWC")
+                    self.writer.add_text(f"{name}/hardest/{number}", caption)
             self.writer.close()
+
+
+def _tag(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
+
+
+def _so_far(output: Path, name: str, seed: int) -> Iterator[dict[str, Any]]:
+    """The validations of a training that is under way; a line that is being written is left for the next look."""
+    state = RunFolder(output).unfinished_file(name, seed)
+    try:
+        lines = state.with_name(f"{state.name}{_CURVE}").read_text(encoding="utf-8").split("\n")[:-1]
+    except OSError:  # there is none yet, or the part is over
+        return
+    yield from (json.loads(line) for line in lines)
+
+
+def hardest(output: Path, results: Sequence[Result]) -> Iterator[tuple[str, list[tuple[Any, str]]]]:
+    """Of each benchmark that was computed its hardest test samples: pixels ``[h, w, 3]`` and what is to be said."""
+    import base64
+    import io
+
+    import numpy as np
+    from PIL import Image
+
+    from gate_runner.reports.contents import gather
+    from gate_runner.reports.pictures import made_again
+    from gate_runner.runs.stored import read_runs
+
+    names = {result.name for result in results if result.status == "ok"}
+    root = _configuration(output).get("request", {}).get("data_root")
+    contents = gather(read_runs([output]), tests=False)
+    for row in contents.rows:
+        if row.name not in names:
+            continue
+        again, _ = made_again(contents, row, None if root is None else Path(root))
+        examples, _ = again.hardest(_SHOWN) if again else ([], "")
+        decoded = [(base64.b64decode(example.address.partition(",")[2]), example.caption) for example in examples]
+        if decoded:
+            yield row.name, [(np.asarray(Image.open(io.BytesIO(content))), caption) for content, caption in decoded]
 
 
 def _group(result: Result) -> str:

@@ -18,7 +18,7 @@ from vision_adapters.rows import Rows
 from vision_adapters.training.backbones import Backbone, EncoderWithHead, FrozenFeatures, SplitName
 from vision_adapters.training.checkpoint import changing_state
 from vision_adapters.training.fit import fit
-from vision_adapters.training.outcome import Direction, Fit
+from vision_adapters.training.outcome import Direction, Fit, Validation
 from vision_adapters.training.rates import rungs, work
 from vision_adapters.training.recipe import Recipe
 from vision_adapters.training.scale import Scale
@@ -108,6 +108,7 @@ def fit_head(
     layers: bool = False,
     group: ProcessGroup | None = None,
     sample_weights: Tensor | None = None,
+    watch: Callable[[Validation], None] | None = None,
 ) -> Trained:
     """Train a head behind a backbone; where that is a `TrainedEncoder`, the encoder learns with it.
 
@@ -137,6 +138,7 @@ def fit_head(
         layers: see `fit`.
         group: the head's own training before (`ProbeInit`) is each process's.
         sample_weights: see `fit`.
+        watch: see `fit`; of several rates, those of each in turn.
 
     Example:
         >>> from vision_adapters import LinearHead, Recipe
@@ -190,6 +192,7 @@ def fit_head(
             group=group,
             stop=stop if stop < recipe.steps else None,
             sample_weights=sample_weights,
+            watch=watch,
         )
 
     def go_on(number: int, stop: int, ahead: int, first: Path | None) -> Fit:

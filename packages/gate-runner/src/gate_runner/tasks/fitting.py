@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ from vision_adapters.training import Backbone, Direction, EncoderWithHead, Probe
 from vision_adapters.training import fit_head as fit
 from vision_adapters.training.backbones import SplitName
 from vision_adapters.training.head import Inputs
+from vision_adapters.training.outcome import Validation
 
 Loss = Callable[[Any, Any], Tensor]
 
@@ -39,6 +42,25 @@ def rate_factors(training: Mapping[str, Any], settings: Settings) -> tuple[float
     """What the learning rate is multiplied with, one training for each; the rate as it is comes first."""
     fixed = settings.tune != "frozen" or "lr" in settings.recipe_fields
     return (1.0,) if fixed else tuple(training.get("rates", (1.0,)))
+
+
+CURVE = ".curve"
+"""Ending, behind the checkpoint's, of the file of a training's validations so far, a line of JSON each."""
+
+
+def noted(job: Job) -> Callable[[Validation], None] | None:
+    """Return what writes each validation of a training to a file beside its checkpoint, for whoever looks on."""
+    if job.checkpoint is None:
+        return None
+    path, metric = job.checkpoint.with_name(f"{job.checkpoint.name}{CURVE}"), job.benchmark.metrics[0]
+
+    def note(row: Validation) -> None:
+        values = {f"validation {metric}": row.score, "training loss": row.loss, "learning rate": row.rate}
+        finite = {name: value for name, value in values.items() if math.isfinite(value)}
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": row.step, **finite}) + "\n")
+
+    return note
 
 
 def fit_head(
@@ -118,6 +140,7 @@ def fit_head(
             layers=not frozen,
             group=group,
             sample_weights=weights,
+            watch=None if frozen else noted(job),
         )
     if frozen:
         return Fitted(**vars(done))
