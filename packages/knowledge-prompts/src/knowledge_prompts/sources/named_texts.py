@@ -72,7 +72,15 @@ def visual_descriptors(path: str | Path, *, loose: bool = False, name: str = "vi
 
 
 def descriptor_sentence(class_name: str, descriptor: str) -> str:
-    """A class and one descriptor, joined by the words that its beginning asks for."""
+    """Join a class and one English descriptor by the words that its first word requires.
+
+    Example:
+        >>> descriptor_sentence("deer", "antlers"), descriptor_sentence("deer", "a brown coat")
+        ('deer, which has antlers', 'deer, which is a brown coat')
+
+    Source: `make_descriptor_sentence` of Menon and Vondrick's code (Visual classification via description from large
+        language models, 2023), which looks at the first letters and writes "which is antlers": here whole words count.
+    """
     first = descriptor.split(maxsplit=1)[0].lower() if descriptor.split() else ""
     if first in ("a", "an", "used"):
         verb = "is "
