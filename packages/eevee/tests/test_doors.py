@@ -23,11 +23,15 @@ from eevee import (
     choose_items,
     estimate,
     load_table,
+    pareto,
+    predict,
+    rank_models,
     read_items,
     read_outcomes,
     report,
     score,
     select,
+    tiers,
 )
 from eevee.answers.judging import importance
 from eevee.cli import main
@@ -386,3 +390,18 @@ def test_ids_that_look_the_same_are_refused(tmp_path, pair):
     path.write_text("model,x,y\n" + "\n".join(rows), encoding="utf-8")
     with pytest.raises(EeveeError, match=r"own\.csv: models '.*' and '.*' look the same"):
         load_table(path, direction="higher")
+
+
+def test_a_name_in_place_of_a_table_is_one_line() -> None:
+    """It was an AttributeError from within."""
+    expected = r"table is 'mieb'; expected a table: load_table\(name or file\)"
+    name: Any = "mieb"
+    for ask in (
+        lambda: select(name, k=2),
+        lambda: rank_models(name),
+        lambda: predict(name, ["a"], {"m": {}}),
+        lambda: pareto(name),
+        lambda: tiers(name, {"small": 1.0}),
+    ):
+        with pytest.raises(EeveeError, match=expected):
+            ask()

@@ -16,6 +16,7 @@ from eevee.searching.search import Evaluator, Individual, Lowest, greedy
 from eevee.searching.space import Constraints, Space
 from eevee.tables.record import Recorded
 from eevee.tables.standard import standardise
+from eevee.tables.table import require_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,6 +117,7 @@ def pareto(
         >>> [len(point.benchmarks) for point in front.points]
         [1, 2, 3]
     """
+    require_table(table)
     if largest < 1:
         raise EeveeError(f"largest is {largest}; expected at least 1")
     priced = any(benchmark.cost is not None for benchmark in table.benchmarks)
@@ -199,6 +201,7 @@ def tiers(
 
     Source: section 9 of the EEVEE paper: 12, 24 and 36 A100 hours. It prints no hours for a single benchmark.
     """
+    require_table(table)
     chosen: dict[str, Selection] = {}
     table.costs  # noqa: B018  # complains about a missing cost before any search
     previous: tuple[str, ...] = ()

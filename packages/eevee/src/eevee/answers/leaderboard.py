@@ -14,6 +14,7 @@ import numpy as np
 from eevee.errors import EeveeError
 from eevee.tables.record import Recorded
 from eevee.tables.standard import standardise
+from eevee.tables.table import require_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,6 +119,7 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
         neighbourhoods and academic achievement across countries (2024), with draws of normal boards for the bootstrap;
         Romano and Wolf (2005) for the steps. Bradley and Terry (1952), with half a win for each of a pair beforehand.
     """
+    require_table(table)
     _check(level, resamples)
     scores = _by_task(table)
     if scores.shape[1] < FEWEST_TASKS:

@@ -16,6 +16,7 @@ from eevee.tables.checking import derived_warning, shares_warning
 from eevee.tables.holdout import families_note, held_together
 from eevee.tables.record import Recorded
 from eevee.tables.standard import overall_scores, standardise
+from eevee.tables.table import require_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,6 +138,7 @@ def predict(
         >>> cell.low < cell.value < cell.high
         True
     """
+    require_table(table)
     if not 0 < level < 1:
         raise EeveeError(f"level is {level}; expected a number between 0 and 1, exclusive")
     count = len(table.models)

@@ -18,6 +18,7 @@ from eevee.tables.checking import derived_warning, shares_warning
 from eevee.tables.holdout import families_note, require_holdout
 from eevee.tables.record import read_result, restored
 from eevee.tables.standard import standardise
+from eevee.tables.table import require_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,6 +136,7 @@ def select(
     Source: section 3 and algorithms 1-3 of the EEVEE paper. What is ours: the ridge meta-model as the default, the
     percentile, the rival, the nested estimate, constraints.
     """
+    require_table(table)
     require_randoms(randoms)
     require_holdout(table, holdout)
     constraints = Constraints(k, budget, tuple(include), tuple(exclude), one_per_family, tuple(cover), tuple(given))

@@ -254,6 +254,12 @@ class ResultTable:
         return replace(self, scaling=scaling)
 
 
+def require_table(table: object) -> None:
+    """Refuse anything but a table: a name or a path is what most give first."""
+    if not isinstance(table, ResultTable):
+        raise EeveeError(f"table is {table!r:.60}; expected a table: load_table(name or file)")
+
+
 def _require_bounds(metric: Metric, models: Sequence[str], column: Float[np.ndarray, " models"]) -> None:
     if metric.bounds is None:
         return
