@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from vision_adapters.heads import AttentiveHead, LinearHead
 from vision_adapters.tuning.baselines import CacheHead
 from vision_adapters.tuning.gaussians import GaussianHead
+from wary_files.durable import write_whole
 
 if TYPE_CHECKING:
     from vision_adapters.classifier import HeadClassifier
@@ -89,9 +90,7 @@ def save_head(
     path.mkdir(parents=True, exist_ok=True)
     # the card is last: it holds the digest of the tensors, so that a save that was stopped is seen
     for name, written in ((TENSORS, content), (CARD, json.dumps(card, indent=1).encode())):
-        partial = path / f"{name}.{os.getpid()}.partial"
-        partial.write_bytes(written)
-        partial.replace(path / name)
+        write_whole(path / name, written)
 
 
 def _of_classifier(classifier: Any, classes: Sequence[str]) -> tuple[nn.Module, Sequence[str]]:
