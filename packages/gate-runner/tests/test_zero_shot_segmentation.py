@@ -252,6 +252,20 @@ def test_a_plan_measures_a_few_images_and_scales_them(tmp_path: Path) -> None:
     assert find_task_type(NAME).fits == TRAINED
 
 
+def test_texts_are_encoded_once_for_all_kinds_of_patch_features() -> None:
+    encoder, texts = load_encoder("micro-clip/random:7"), []
+    encode = encoder.text
+    assert encode is not None
+    encoder.text = lambda batch: (texts.extend(batch), encode(batch))[1]
+    for name in ("value", "sclip"):
+        outcome_of(f"{NAME}@features={name}", limit=6, encoder=encoder)
+    assert len(texts) == len(set(texts)) == 20  # ten words in two templates
+    with torch.no_grad():
+        next(encoder.module.parameters()).mul_(0.5)  # type: ignore[union-attr]  # it has a module
+    outcome_of(f"{NAME}@features=value", limit=6, encoder=encoder)
+    assert len(texts) == 40
+
+
 def test_packs_are_the_eight_published_sets_and_the_stand_ins(tmp_path: Path) -> None:
     names = [benchmark.id for benchmark in resolve(["open-vocabulary"])]
     assert names == [f"{name}@{NAME}" for name in SETS]

@@ -159,11 +159,30 @@ def _setting(job: Job, classes: tuple[str, ...]) -> Setting:
     if settings.background == "threshold" and threshold in ("none", "0"):
         raise UsageError("background=threshold needs a threshold: background_threshold=validation, or a number")
     with job.timed("encode"):
-        weights, texts = words.embedded(Embedder(job.encoder.encode_text), replace(wording, templates=templates))
+        weights, texts = _embedded(job, words, replace(wording, templates=templates))
     cutting = Cutting.of(preset, job.encoder)
     scale = preset.scale or job.encoder.logit_scale or _SCALE
     refine = preset.refine if settings.refine == "preset" else settings.refine
     return Setting(preset, cutting, float(scale), words, weights, texts, threshold, refine)
+
+
+_EMBEDDED: dict[tuple[Any, ...], tuple[Tensor, tuple[str, ...]]] = {}
+"""Vectors of words that other kinds of patch features, in this process, need as well: the last few."""
+_REMEMBERED = 4
+
+
+def _embedded(job: Job, words: Words, wording: ClassWords) -> tuple[Tensor, tuple[str, ...]]:
+    """Return the vectors of words, encoded once for all results of the same encoder, words and templates."""
+    encoder = job.encoder.opened or job.encoder
+    key = (encoder.spec, encoder.fingerprint(), encoder.code, words.words, wording)
+    if key[1] is None or key not in _EMBEDDED:
+        weights, texts = words.embedded(Embedder(job.encoder.encode_text), wording)
+        if key[1] is None:
+            return weights, texts
+        while len(_EMBEDDED) >= _REMEMBERED:
+            del _EMBEDDED[next(iter(_EMBEDDED))]
+        _EMBEDDED[key] = (weights, texts)
+    return _EMBEDDED[key]
 
 
 def _proxy(job: Job) -> Encoder:
