@@ -276,3 +276,13 @@ def test_files_that_are_nearly_there_are_named(tmp_path: Path, form: str, near: 
     with pytest.raises(DataError, match="12 of 12 files are not there") as caught:
         note_of(tmp_path, "image,label\n" + rows)
     assert (f"there is {near}: names have to agree" in str(caught.value)) == bool(near)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [(("1,5", "2,0", "3"), "labels such as '1,5' are numbers with a comma"), (("1.5", "2.0"), ""), (("a,b", "2"), "")],
+)
+def test_numbers_with_a_comma_are_told(tmp_path: Path, labels: tuple[str, ...], expected: str) -> None:
+    rows = "\n".join(json.dumps({"image": f"{row}.png", "label": labels[row % len(labels)]}) for row in range(12))
+    note = note_of(tmp_path, rows)
+    assert expected in note if expected else "with a comma" not in note

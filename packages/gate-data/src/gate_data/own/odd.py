@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from gate_data.readers.source import described
 _BLANKS = ("nan", "none", "null", "n/a", "na", "<na>")
 """What tables hold where a value is missing, in lower case."""
 _TRUTHS = {"true": 1.0, "false": 0.0}
+_WITH_COMMA = re.compile(r"[+-]?[0-9]+([.,][0-9]+)*")
 _NAMED = ("image-classification", "zero-shot", "video-classification", "knn", "clustering")
 """Tasks in which a picture has one class."""
 _SHOWN = 5
@@ -47,6 +49,9 @@ def odd_labels(own: OwnBenchmark, entries: Sequence[Entry]) -> Iterator[str]:
     if blank := [label for label in labels if label.casefold() in _BLANKS]:
         count = sum(str(entry.target) in blank for entry in entries)
         yield f"{count:,} samples are labelled {blank[0]!r}, which is a class here: leave out what has no label"
+    if any("," in label for label in labels) and all(_WITH_COMMA.fullmatch(label) for label in labels):
+        first = next(label for label in labels if "," in label)
+        yield f"labels such as {first!r} are numbers with a comma, and classes here: with points they can be predicted"
     yield from _lists(labels)
     yield from _several_labels(entries)
 
