@@ -146,6 +146,7 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
     by_name = _by_name(path, lines, set(classes))
     if any(name in by_name for name in classes):
         return _looked_up(path, by_name, classes)
+    _refuse_columns(path, lines, set(classes))
     return laid_in_order(classes, lines, f"class names {path}")
 
 
@@ -174,6 +175,23 @@ def _by_name(path: Path, lines: Sequence[str], classes: Set[str]) -> dict[str, s
             f"its words? {_INSTEAD}"
         )
     return {}
+
+
+def _refuse_columns(path: Path, lines: Sequence[str], classes: Set[str]) -> None:
+    """Refuse lines of several columns, one of which has the classes' names, or numbers from 0 or 1 on."""
+    for separator in ("\t", ",", ";", ":", "=", "|", " "):
+        rows = [[cell.strip().strip('"') for cell in line.split(separator)] for line in lines]
+        if min(map(len, rows), default=0) < 2:
+            continue
+        for place in (0,) if separator == " " else (0, -1):
+            cells = [row[place] for row in rows]
+            where = f"class names {path}: lines such as {lines[0]!r}"
+            if separator != " " and set(cells) == classes:
+                raise UsageError(f"{where} name a class, {cells[0]!r}: {_INSTEAD}")
+            other = {separator.join(row[1:] if place == 0 else row[:-1]) for row in rows}
+            numbered = by_number(cells) is not None and all(map(_DIGITS.fullmatch, cells))
+            if numbered and len(other) == len(rows) > 1:
+                raise UsageError(f"{where} hold numbers, maybe of another order than that of the classes: {_INSTEAD}")
 
 
 def _looked_up(path: Path, names: dict[str, str], classes: Sequence[str]) -> tuple[str, ...]:
