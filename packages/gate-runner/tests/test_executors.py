@@ -116,6 +116,12 @@ def test_a_batch_script_runs_nothing_of_the_folders_name(
     assert (tmp_path / "called").read_text() == "srun\n"
     assert not list(tmp_path.rglob("PWNED"))
 
+    # A name with a line break would run, were it not refused: this look sees what a script does.
+    monkeypatch.setattr("gate_runner.executors.slurm._refuse_in_scripts", lambda *_: None)
+    broken = replace(request, output=tmp_path / "out\ntouch PWNED\n#")
+    assert SlurmExecutor(broken).executor.submit(print).job_id == "7"
+    assert list(tmp_path.rglob("PWNED"))
+
 
 class _Touches:
     """A pickle that calls a function."""
