@@ -26,6 +26,10 @@ class Calibration(NamedTuple):
     """A temperature, how many labels it was fitted on, and whether the head had seen them.
 
     `how` is "cross-fitted": heads of the other folds scored them; "unseen": the head was not fitted on them; or "none".
+
+    Example:
+        >>> print(Calibration(2.0, 40, "unseen"))
+        probabilities rest on 40 labels (unseen), temperature 2
     """
 
     temperature: float
@@ -127,6 +131,12 @@ def cross_fitted(
     Their parameters are those that are chosen on all rows, so that scores are as sharp as those of the head that is
     kept; ELEVATER's search is done again in each fold. A class that a fold has no image of scores far below all others
     there, and its own rows are left out. A fold that leaves too few images for the method is left out, too.
+
+    Example:
+        >>> labels = torch.arange(12) % 3
+        >>> scores, truth = cross_fitted(tuning_data(torch.eye(3)[labels], labels), "logistic")
+        >>> scores.shape, len(truth)
+        (torch.Size([12, 3]), 12)
     """
     fixed = None if method == "elevater" else (tuned or tune(data, method)).best_params
     columns, labels = [], []

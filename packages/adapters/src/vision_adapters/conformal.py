@@ -147,7 +147,12 @@ class ConformalSets(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """How sets did on labelled samples: covered with Wilson's interval, their size, and the classes' mean distance."""
+    """How sets did on labelled samples: covered with Wilson's interval, their size, and the classes' mean distance.
+
+    Example:
+        >>> coverage_of(torch.eye(2, dtype=torch.bool), torch.tensor([0, 0]), 0.9).size
+        1.0
+    """
 
     covered: float
     low: float
@@ -157,7 +162,12 @@ class Coverage(NamedTuple):
 
 
 def coverage_of(sets: Bool[Tensor, "n k"], labels: Int[Tensor, " n"], coverage: float) -> Coverage:
-    """Score sets; `class_gap` is the mean over classes of how far their own coverage is from the requested one."""
+    """Score sets; `class_gap` is the mean over classes of how far their own coverage is from the requested one.
+
+    Example:
+        >>> coverage_of(torch.eye(2, dtype=torch.bool), torch.tensor([0, 0]), 0.9).covered
+        0.5
+    """
     hit = sets[torch.arange(len(labels)), labels].double()
     share = float(hit.mean())
     gaps = [abs(float(hit[labels == label].mean()) - coverage) for label in torch.unique(labels)]
@@ -169,13 +179,19 @@ def transport_to_labels(
 ) -> tuple[Float[Tensor, "n k"], Float[Tensor, "m k"]]:
     """Return probabilities of calibration and new samples together, moved to the labels' frequencies: Conf-OT.
 
-    Three steps of Sinkhorn's from the softmax of all scores; the transformation treats all samples alike, so that sets
-    keep their guarantee. A class without a calibration label keeps a hundredth of a label.
+    Three steps of Sinkhorn's from the softmax of all scores, which treat all samples alike. The frequencies are of the
+    calibration labels, so that the guarantee holds in approximation: over a hundred draws each, coverages of 90 % came
+    out at 88.8 to 90.3 % (`experiments/few_labels.py`). A class without a calibration label keeps a hundredth of one.
 
     Args:
         calibration: scores, the logit scale included.
         new: scores.
         labels: of the calibration samples.
+
+    Example:
+        >>> near, far = transport_to_labels(torch.eye(2), torch.zeros(1, 2), torch.tensor([0, 0]))
+        >>> bool(far[0, 0] > 0.9)  # all labels are of the first class
+        True
 
     Source:
         Silva-Rodriguez et al., Conformal prediction for zero-shot models (CVPR 2025): transport over calibration and
@@ -199,6 +215,13 @@ def full_conformal_sets(
 
     With (x, c) among the labelled images only $w_c$ changes, to $w_c + s x$; c is in the set of x if more than
     $(1 - \text{coverage})(n + 1)$ of the n + 1 images, x among them, conform to their class no better than x does.
+
+    Example:
+        >>> texts = torch.eye(3)
+        >>> labels = torch.arange(30) % 3
+        >>> features = texts[labels] + 0.1 * torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
+        >>> full_conformal_sets(features, labels, texts, texts, 0.9, logit_scale=10.0).tolist()
+        [[True, False, False], [False, True, False], [False, False, True]]
 
     Source:
         Silva-Rodriguez et al., full conformal adaptation of medical vision-language models (2025), with LAC.

@@ -40,6 +40,10 @@ class Transduced:
         probabilities: [n, k], of the images without labels.
         head: for any other image: features -> scores, in evaluation mode.
         fallback: why zero-shot is kept, "" if it is not.
+
+    Example:
+        >>> transduce(torch.zeros(0, 3), torch.eye(3)).fallback
+        'zero-shot is kept: no image without a label'
     """
 
     method: str

@@ -12,7 +12,12 @@ from paired_scores.metrics.score import wilson
 
 
 class Bin(NamedTuple):
-    """Samples of neighbouring confidences: how sure on average, how often right (Wilson's interval), and how many."""
+    """Samples of neighbouring confidences: how sure on average, how often right (Wilson's interval), and how many.
+
+    Example:
+        >>> reliability([[0.75, 0.25]], [0])[0]._replace(low=0.2, high=1.0)
+        Bin(confidence=0.75, accuracy=1.0, low=0.2, high=1.0, samples=1)
+    """
 
     confidence: float
     accuracy: float
