@@ -223,7 +223,7 @@ def _line(job: Job, setting: Setting, name: str, threshold: float, proxy: Encode
         f"{job.encoder.spec}, {name}, preset {preset.name}: short side {cutting.side} (long at most 2048), {windows}, "
         f"scale {setting.scale:.4g}, {setting.words.sentence}, {count} template{'s' * (count != 1)}, {rule}{area}, "
         f"refinement {setting.refine}, also used: {used(setting.refine, proxy)}; mIoU over "
-        f"{len(job.data.test):,} images"
+        f"{len(job.data.test):,} image{'s' * (len(job.data.test) != 1)}"
     )
 
 
