@@ -8,9 +8,8 @@ others. The features are scored as they come and under one random rotation, whic
 
 Rivals: the nearest class mean of unit rows, `LogisticRegression` at its defaults on unit rows, and from 5 images on
 the closed-form discriminant with a ridge of one trace. The rule, fixed before the figures were taken: no 95 % interval
-(Student's, over draws of the same images) of the default less a rival lies below 0. Of 20 and 100 images the rival is
-the discriminant. Draws are seeds from ``--first`` on: those from 100 on were not looked at while the default was made.
-Writes results/few_images.json and .md.
+(Student's, over draws of the same images) of the default less a rival lies below 0. Draws are seeds from ``--first``
+on: those from 100 on were not looked at while the default was made. Writes results/few_images.json and .md.
 """
 
 from __future__ import annotations

@@ -184,6 +184,7 @@ def test_open_clip_from_a_file_equals_the_model_that_was_saved(tmp_path: Path, m
     tokens = encoder.encode_text_tokens(texts)
     assert tokens.tokens.shape == (2, 77, 32)
     assert tokens.mask.sum(dim=1).tolist() == [4, 5]  # start, words, end
+    assert encoder.encode_text_tokens(["star!(red)"]).mask.sum() == 7  # the token of "!" is that of padding
 
 
 def test_hugging_face_dual_encoder_from_a_directory(tmp_path: Path) -> None:

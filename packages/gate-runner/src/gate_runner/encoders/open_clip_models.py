@@ -118,7 +118,9 @@ def from_clip(model: Any, tokenize: Callable[[list[str]], Tensor], spec: str) ->
             text=ids, text_indices=1, intermediates_only=True, normalize_intermediates=True
         )
         tokens = outputs["text_intermediates"][-1]
-        return TextTokens(tokens, ids[:, : tokens.shape[1]] != pad)
+        # CLIP's padding is a sign's token, too: "!" before another sign
+        real = (ids != pad).flip(1).cumsum(1).flip(1) > 0
+        return TextTokens(tokens, real[:, : tokens.shape[1]])
 
     shows_places = hasattr(visual, "forward_intermediates")
     # of open_clip's own towers, those that take the class token after the last norm and multiply it by a matrix
