@@ -551,4 +551,4 @@ def test_a_limit_below_the_classes_says_what_it_leaves(tmp_path: Path) -> None:
     unseen = len({*few.test.targets.tolist()} - {*few.train.targets.tolist()})
     assert unseen > 0
     assert f"limit 4 leaves 4 classes in training; {unseen} of 4 in test are never trained" in few.note
-    assert "limit" not in originals_of(path).load(tmp_path, DataRequest(size=16, limit=12)).note
+    assert "limit 12" not in originals_of(path).load(tmp_path, DataRequest(size=16, limit=12)).note

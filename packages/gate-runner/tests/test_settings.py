@@ -23,7 +23,7 @@ from gate_runner.settings import DECLARED, NAMES, Settings, option_of
 from gate_runner.signatures import words_for
 
 OTHER = Settings(
-    source="micro", data_root=Path("data"), limit=7, skip_unreadable=True, batch_size=3,
+    source="micro", data_root=Path("data"), limit=7, skip_unreadable=True, drop_near=True, batch_size=3,
     items=Path(__file__).with_name("chosen_items.json"), until=2.5,
     micro_batches=2, device="cpu", seeds=(4, 5),
     isolate="benchmark", time_limit=90.0, retries=1, workers=2, recompute=True, feature_cache=5,

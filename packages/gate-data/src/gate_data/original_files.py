@@ -80,7 +80,7 @@ class Originals(Generic[Place]):
 
         None where there are no lists, pictures are to be tried, or a file changed just now.
         """
-        parts = None if self.parts is None or request.skip_unreadable else self.parts(location)
+        parts = None if self.parts is None or request.skip_unreadable or request.drop_near else self.parts(location)
         if parts is None:
             return None
         how = (__version__, request.limit, request.size, self.form, parts.classes)
@@ -255,6 +255,14 @@ def to_data(
     """Lists of samples as three splits, within the request's limit; ``images`` as in `from_lists`."""
     lists = splits_of(parts, form, where)
     notes = [request.compared(parts.note, *counted(parts), len(parts.classes))]
+    if request.drop_near and images is None:
+        from gate_data.near import without_near
+
+        lists, remark = without_near(lists)
+        notes.append(remark)
+        for name, samples in lists.items():
+            if not samples and form.trained:
+                raise DataError(f"{where}: the {name} split has no samples but {remark.partition(':')[0][12:]}")
     splits: list[Split[Any]] = []
     targets = {}
     for name, samples in lists.items():

@@ -115,6 +115,13 @@ class DataSettings:
         "Every picture of original files and of your own is looked at for that.",
         identity="mode",
     )
+    drop_near: bool = _data(
+        False,
+        "Leave out training images that are near copies of test images.\n"
+        "Copies are files stored again, resized, cropped a little, mirrored or brighter; the result's note says how "
+        "many were left out. Of lists of image files, such as your own.",
+        identity="mode",
+    )
     split: Literal["test", "valid"] = _data(
         "test",
         "Which split of a detection set is scored: test or valid.\nPublished numbers are of valid at times.",

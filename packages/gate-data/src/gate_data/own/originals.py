@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from gate_data.data import Data
 from gate_data.errors import DataError
+from gate_data.near import near_note
 from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, from_lists, to_data
 from gate_data.own.annotated import boxed, root_of
 from gate_data.own.class_names import in_class_order, named_classes, refuse_alike, shown_names
@@ -101,6 +102,9 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
 
     def load(root: Path, request: DataRequest) -> Data[Any]:
         lists, form = parts_of(own, root, skip_missing=request.skip_unreadable), originals.form
+        if not request.drop_near:
+            splits = lists.splits(form.share, form.grouped)
+            lists = replace(lists, note="; ".join(filter(None, [lists.note, near_note(splits)])))
         shaped = replace(form, map_side=_map_side(lists)) if task == "segmentation" else form
         return to_data(lists, shaped, request, str(root))
 

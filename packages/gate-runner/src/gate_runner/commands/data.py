@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gate_data.readers.source import described
 from gate_runner.commands.options import AsJson
 from gate_runner.errors import UsageError
 from gate_runner.terminal import echo, echo_json
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from gate_data.checking import Found
+    from gate_data.near import NearSplits
+    from gate_data.original_files import Originals
 
 
 def new(
@@ -55,6 +65,10 @@ def check_data(
     ],
     names: Annotated[list[str] | None, typer.Argument(help="Packs and benchmarks; all of GATE by default.")] = None,
     deep: Annotated[bool, typer.Option("--deep", help="Decode and compare every picture, not a sample.")] = False,
+    near: Annotated[
+        bool, typer.Option("--near", help="Near copies among the images: resized, cropped, mirrored, brighter.")
+    ] = False,
+    page: Annotated[Path | None, typer.Option(help="With --near, an HTML file of the groups' images.")] = None,
     json: AsJson = False,
 ) -> None:
     """Say which data sets are there, whether they are whole, and whether their splits overlap."""
@@ -62,6 +76,8 @@ def check_data(
     from gate_data.own import originals_of, read_benchmark, summary
     from gate_runner.benchmarks import resolve
 
+    if page is not None and not near:
+        raise UsageError("--page shows near copies: give --near, too")
     file = root / "benchmark.toml" if names is None and (root / "benchmark.toml").is_file() else root
     lines: list[str] = []
     if file.is_file():
@@ -76,8 +92,12 @@ def check_data(
     reports = check(originals, root, deep)
     if file.is_file() and reports[0].counts:
         lines = summary(own, root)
+    copies = _near(originals, reports, root, page) if near else {}
     if json:
-        echo_json(reports)
+        rows = [asdict(report) for report in reports]
+        echo_json(
+            [{**row, "near": _listed(copies[name])} if (name := row["benchmark"]) in copies else row for row in rows]
+        )
     else:
         for line in lines:
             echo(line)
@@ -87,5 +107,74 @@ def check_data(
             echo(f"{report.benchmark:<12}  {report.state:<10}  {counts:<18}  {problems}".rstrip())
             if report.state == "incomplete" and report.expected:
                 echo(f"{'':<12}  {'expected':<10}  {' '.join(f'{count:,}' for count in report.expected)}")
+        for name, near_of_set in copies.items():
+            for sentence in near_sentences(name, near_of_set):
+                echo(sentence)
+        if page is not None:
+            echo(f"wrote {page}")
     if any(report.state == "wrong" for report in reports):
         raise typer.Exit(1)
+
+
+_GROUPS = 5
+"""Groups of near copies that the terminal shows."""
+
+
+def _near(
+    originals: Mapping[str, Originals[Any]], reports: Sequence[Found], root: Path, page: Path | None
+) -> dict[str, NearSplits]:
+    """Near copies of each data set whose images are files, by its name; and the page of them, if requested."""
+    from gate_data.near import near_in_splits
+    from gate_runner.runs.display import Terminal
+
+    console, copies = Terminal(stderr=True), {}
+    for report in reports:
+        files = originals[report.benchmark]
+        parts = None if report.counts is None or files.parts is None else files.parts(files.find(root))
+        if parts is None:
+            continue
+        splits = parts.splits(files.form.share, files.form.grouped)
+        with console.status(f"{report.benchmark}: reading images") as status:
+
+            def show(done: int, total: int, name: str = report.benchmark, status: Status = status) -> None:
+                if not done % 100:
+                    status.update(f"{name}: {done:,} of {total:,} images read")
+
+            copies[report.benchmark] = near_in_splits(splits, show)
+    if not copies:
+        raise UsageError(f"--near compares images that are files, and none of {', '.join(originals)} are there")
+    if page is not None:
+        from gate_runner.files import write
+        from gate_runner.reports.near import near_page
+
+        write(page, near_page(copies).encode())
+    return copies
+
+
+def near_sentences(name: str, copies: NearSplits) -> Iterator[str]:
+    """Say how many groups of near copies there are, and show the first that are in several splits."""
+    crossing = copies.crossing
+    yield (
+        f"{name}: {copies.compared:,} images compared, {len(copies.groups):,} groups of near copies, {len(crossing):,} "
+        f"of them in several splits ({len(copies.leaked):,} test images)"
+    )
+    for group in [*crossing, *(group for group in copies.groups if group not in crossing)][:_GROUPS]:
+        yield "  " + ", ".join(f"{described(source)} ({split})" for split, source in group)
+    if len(copies.groups) > _GROUPS:
+        yield f"  … {len(copies.groups) - _GROUPS:,} more: --page FILE shows them as images"
+    if copies.leaked:
+        yield f"  run --setting drop_near=true leaves {len(copies.copied):,} images out of training and validation"
+    if copies.unreadable:
+        count = len(copies.unreadable)
+        yield f"  {count:,} not compared (unreadable, or of one colour), such as {described(copies.unreadable[0])}"
+
+
+def _listed(copies: NearSplits) -> dict[str, Any]:
+    """As JSON has it."""
+    groups = [[{"split": split, "file": described(source)} for split, source in group] for group in copies.groups]
+    return {
+        "compared": copies.compared,
+        "groups": groups,
+        "test_images": sorted(map(described, copies.leaked)),
+        "not_compared": [described(source) for source in copies.unreadable],
+    }

@@ -155,7 +155,9 @@ def _made_again(contents: Contents, row: Row, data_root: Path | None, size: Size
         if row.source == "local" and data_root is None:
             return None, "its pictures are read from original files: give --data-root"
         skip = bool(result.settings.get("skip_unreadable"))
-        request = DataRequest(data_root, result.settings.get("limit"), size, skip_unreadable=skip)
+        near = bool(result.settings.get("drop_near"))
+        limit = result.settings.get("limit")
+        request = DataRequest(data_root, limit, size, skip_unreadable=skip, drop_near=near)
         with _cached() if row.source == "hub" else nullcontext():
             data = benchmark.load(row.source, request)
     except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without pictures

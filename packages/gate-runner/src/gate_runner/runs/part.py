@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gate_data.near import DROPPED
 from gate_data.remembered import known_digest, remember_digest
 from gate_runner.benchmarks import Benchmark, DataRequest
 from gate_runner.errors import UsageError
@@ -75,6 +76,8 @@ class Part:
     def load(self, size: Size) -> Data[Any]:
         """The benchmark's data, with images of files at ``size`` pixels."""
         data = self.benchmark.load(self.source, self.request(size))
+        if self.settings.drop_near and DROPPED not in data.note:
+            raise UsageError(f"{self.name}: setting drop_near compares lists of image files, and its images are none")
         return data if self.settings.folds is None else pooled(data)
 
     def listing(self, size: Size) -> bytes | None:
@@ -90,7 +93,7 @@ class Part:
         """What the benchmark's source is asked for."""
         how = self.settings
         seed = self.seed if "coop" in self.benchmark.training else 0
-        return DataRequest(how.data_root, how.limit, size, how.skip_unreadable, seed=seed)
+        return DataRequest(how.data_root, how.limit, size, how.skip_unreadable, seed=seed, drop_near=how.drop_near)
 
     @property
     def same_data(self) -> tuple[str, ...]:
