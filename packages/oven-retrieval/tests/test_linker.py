@@ -378,3 +378,32 @@ def test_columns_that_do_not_fit_one_another_are_one_line(tmp_path, column, chan
             linker.link(queries, 3)
             linker.link(queries, 3, exact_first=False)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("0.15l milk", "Milk 0,15 L"),
+        ("milk 0.150 l", "Milk 0,15 L"),
+        ("gummi bears 1,000g", "Gummi bears 1000 g"),
+        ("gummi bears 200 g bag", "Gummi bears 200g"),
+        ("weißbier 0.50 l", "Weißbier 0,5L"),
+        ("コーラ 500 ml", "コーラ500ml"),
+        ("1.5 ah drill", "Drill 1.5Ah"),
+    ],
+)  # fmt: skip
+def test_measures_are_found_however_they_are_written(query, name):
+    names = [
+        "Milk 1L", "Milk 1.5 l", "Milk 15 l", "Milk 0,15 L", "Gummi bears 1 g", "Gummi bears 200g",
+        "Gummi bears 1000 g", "Weißbier 5 L", "Weißbier 0,5L", "コーラ 50ml", "コーラ500ml",
+        "Drill 15Ah", "Drill 5Ah", "Drill 1.5Ah",
+    ]  # fmt: skip
+    for tokenizer in ("words", "bigrams"):
+        linker = build_linker(KnowledgeBase.from_names(names), tokenizer=tokenizer, ngrams=False)
+        assert linker.link([query]).names() == [[name]], tokenizer
+
+
+def test_only_numbers_with_a_unit_are_measures():
+    assert words("No. 2.5, 4x4, mp3, v1.2") == ["no", "2", "5", "4x4", "mp3", "v1", "2"]
+    assert words("1.2.1999 2.5.1 kg") == ["1", "2", "1999", "2", "5", "1", "kg"]
+    assert words("200g") == words("200 G") == ["200", "g"]

@@ -18,12 +18,26 @@ if TYPE_CHECKING:
     from jaxtyping import UInt64
 
 _LITTLE_ENDIAN = np.dtype("<u8")
+_UNITS = (
+    "ml cl dl l mg kg g mm cm km m mah ah wh kwh kw mw w mv kv v ma khz mhz ghz hz kb mb gb tb "
+    "inch inches ft oz lb lbs gal mph kmh db nm rpm bar psi"
+)  # fmt: skip
+"""Units that are separated from the number before them."""
+_UNIT = "|".join(sorted(_UNITS.split(), key=len, reverse=True))
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 # Scripts that put no space between words: each character is a token.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
+_LETTER = rf"[^\W_{_UNSPACED}]"
+_MEASURE = (
+    rf"(?<!{_LETTER})(?<!\d[.,])"
+    rf"(?:\d+[.,]\d+(?=\s?(?:{_UNIT})(?!{_LETTER}))|\d+(?=(?:{_UNIT})(?!{_LETTER})))"
+)
+"""The number of a measure: `0.15` of "0.15l" and "0.15 l", `200` of "200g"."""
+_MAY_BE_MEASURED = re.compile(r"\d\s?[a-z]{1,6}(?![a-z0-9])", re.ASCII)
+_ASCII_MEASURED = re.compile(rf"{_MEASURE}|[a-z0-9]+", re.ASCII)
 _LATIN_OF = {
     "абвгдезийклмнопрстуфыэёіјѐўґ": "a b v g d e z i i k l m n o p r s t u f y e e i j e u g",
     "жхцчшщюяђѓєѕїљњћќџ": "zh kh ts ch sh shch yu ya dj g ye dz i lj nj c k dz",
@@ -49,13 +63,13 @@ def _marks() -> str:
 @cache
 def _word_pattern() -> re.Pattern[str]:
     """Words of any script, and single characters of a script without spaces."""
-    return re.compile(rf"[{_UNSPACED}][{_marks()}]*|(?:[^\W_{_UNSPACED}]|[{_marks()}])+")
+    return re.compile(rf"{_MEASURE}|[{_UNSPACED}][{_marks()}]*|(?:[^\W_{_UNSPACED}]|[{_marks()}])+")
 
 
 @cache
 def _run_pattern() -> re.Pattern[str]:
     """Words of any script; the first group is a whole run of a script without spaces."""
-    return re.compile(rf"((?:[{_UNSPACED}][{_marks()}]*)+)|(?:[^\W_{_UNSPACED}]|[{_marks()}])+")
+    return re.compile(rf"{_MEASURE}|((?:[{_UNSPACED}][{_marks()}]*)+)|(?:[^\W_{_UNSPACED}]|[{_marks()}])+")
 
 
 def fold(text: str) -> str:
@@ -76,19 +90,35 @@ def fold(text: str) -> str:
 def words(text: str) -> list[str]:
     """Tokens of a name: folded runs of letters, digits and marks; one token per character where a script has no spaces.
 
-    A name without any of these (an emoji, `!!!`) gives its characters.
+    A number and the unit behind it are two tokens, however they are spaced; `0,50` litres are `0.5`. A name without
+    letters or digits (an emoji, `!!!`) gives its characters.
 
     Example:
         >>> words("O'Brien's Dry-Dock No. 2")
         ['o', 'brien', 's', 'dry', 'dock', 'no', '2']
+        >>> words("Milk 0.15l"), words("milk 0,15 L"), words("Flour 200g")
+        (['milk', '0.15', 'l'], ['milk', '0.15', 'l'], ['flour', '200', 'g'])
         >>> words("東京 tower"), words("🦆")
         (['東', '京', 'tower'], ['🦆'])
     """
     if text.isascii():
         lowered = text.lower()
+        if _MAY_BE_MEASURED.search(lowered):
+            return [_number(token) for token in _ASCII_MEASURED.findall(lowered)]
         return _ASCII_WORD.findall(lowered) or [c for c in lowered if not c.isspace()]
     folded = fold(text)
-    return _word_pattern().findall(folded) or [c for c in folded if not c.isspace()]
+    return [_number(token) for token in _word_pattern().findall(folded)] or [c for c in folded if not c.isspace()]
+
+
+def _number(token: str) -> str:
+    """Write the number of a measure alike: `1000` for "1,000", `0.5` for "0,50"; other tokens hold no point."""
+    whole, point, decimals = token.replace(",", ".").partition(".")
+    if not point:
+        return token
+    if "," in token and len(decimals) == 3 and whole.strip("0"):
+        return whole + decimals
+    decimals = decimals.rstrip("0")
+    return f"{whole}.{decimals}" if decimals else whole
 
 
 def bigrams(text: str) -> list[str]:
@@ -105,7 +135,7 @@ def bigrams(text: str) -> list[str]:
     folded = fold(text)
     tokens: list[str] = []
     for match in _run_pattern().finditer(folded):
-        tokens += _pairs(match[0]) if match[1] else [match[0]]
+        tokens += _pairs(match[0]) if match[1] else [_number(match[0])]
     return tokens or [c for c in folded if not c.isspace()]
 
 
