@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from oven_retrieval import FolderError, KnowledgeBase, add_entities, read_entities
+from oven_retrieval import FolderError, KnowledgeBase, add_entities, build_kb, build_name_index, read_entities
 from oven_retrieval.workspace import (
     LONGEST_NAME,
     add_to_workspace,
@@ -86,3 +86,31 @@ def test_a_project_without_ngrams(tmp_path):
     assert first(open_workspace(tmp_path / "project"), "wood", "wod") == ["1", None]
     with pytest.raises(ValueError, match="typos: this name index has no n-grams"):
         first(open_workspace(tmp_path / "project", typos=True), "wood")
+
+
+GOODS = ["Bosch drill 55 inch", "Bosch saw 18V", "Wood duck", "Алёна", "東京タワー", "Weißbier 0,5L"]
+
+
+def test_links_that_are_written_less_than_half_alike_are_weak(tmp_path):
+    kb = build_kb(GOODS, tmp_path / "kb")
+    linker = build_name_index(kb, tmp_path / "names")
+    texts = [
+        "Samsung TV 55 inch", "a lake with ducks and one wood of oaks", "bosh dril 55 inch", "wod duck", "Alena",
+        "東京のタワー", "weissbier 0.5 l", "WOOD DUCK", "qqqq zzzz",
+    ]  # fmt: skip
+    records = list(link_lines(linker, texts))
+    assert [[entity.get("weak", False) for entity in record["entities"]] for record in records] == [
+        [True], [True], [False], [False], [False], [False], [False], [False], [],
+    ]  # fmt: skip
+    assert [[link.weak for link in kb.link(text)] for text in texts[:3]] == [[True], [True], [False]]
+    strong = list(link_lines(linker, texts, drop_weak=True))
+    assert strong[0] == {
+        "query": "Samsung TV 55 inch",
+        "entities": [],
+        "problem": "only weak links: the best is 'Bosch drill 55 inch' (0)",
+    }
+    assert strong[2:] == records[2:]
+    both = next(link_lines(linker, ["bosh dril 55 inch"], k=2, drop_weak=True))
+    assert [entity["name"] for entity in both["entities"]] == ["Bosch drill 55 inch"]
+    with pytest.raises(ValueError, match="names: expected the texts of 1 links of `link`, got 2"):
+        linker.weak(["a", "b"], linker.link(["a"]))

@@ -32,12 +32,16 @@ _OF_ENTITIES = (
 
 
 class LinkedEntity(NamedTuple):
-    """An entity that a name was linked to: by which of `STEPS`, and with which score (see `NameLinker.link`)."""
+    """An entity that a name was linked to: by which of `STEPS`, with which score, and whether the link is weak.
+
+    Scores are described by `NameLinker.link`, weak links by `NameLinker.weak`.
+    """
 
     id: str
     name: str
     step: str
     score: float
+    weak: bool = False
 
 
 class KnowledgeBase(Sequence[Entity]):
@@ -126,17 +130,20 @@ class KnowledgeBase(Sequence[Entity]):
         Example:
             >>> kb = KnowledgeBase.from_names(["Wood duck", "Goose"])
             >>> kb.link("goose")
-            [LinkedEntity(id='1', name='Goose', step='folded name', score=nan)]
+            [LinkedEntity(id='1', name='Goose', step='folded name', score=nan, weak=False)]
+            >>> [link.name for link in kb.link("a moose in the woods") if not link.weak]
+            []
         """
         if not isinstance(name, str):
             raise TypeError(f"name: expected one text, got {name!r:.40}; `retrieve` takes many")
         from oven_retrieval.names import STEPS
 
         links = self._linker.link([name], k, allowed=allowed)
-        columns = (links.rows[0].tolist(), links.kinds[0].tolist(), links.scores[0].tolist())
+        weak = self._linker.weak([name], links)
+        columns = (column[0].tolist() for column in (links.rows, links.kinds, links.scores, weak))
         return [
-            LinkedEntity(self.ids[row], self.names[row], STEPS[step], score)
-            for row, step, score in zip(*columns, strict=True)
+            LinkedEntity(self.ids[row], self.names[row], STEPS[step], score, is_weak)
+            for row, step, score, is_weak in zip(*columns, strict=True)
             if row >= 0
         ]
 

@@ -182,11 +182,20 @@ def link_lines(
     exact_first: bool = True,
     languages: Sequence[str] | None = None,
     calibration: Calibration | None = None,
+    drop_weak: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Link a stream of names, one per line, in blocks of 8,192."""
+    """Link a stream of names, one per line, in blocks of 8,192; arguments as of `link_blocks`."""
     stream = iter(lines)
     blocks = iter(lambda: list(islice(stream, BLOCK)), [])
-    return link_blocks(linker, blocks, k, exact_first=exact_first, languages=languages, calibration=calibration)
+    return link_blocks(
+        linker,
+        blocks,
+        k,
+        exact_first=exact_first,
+        languages=languages,
+        calibration=calibration,
+        drop_weak=drop_weak,
+    )
 
 
 def link_blocks(
@@ -197,8 +206,12 @@ def link_blocks(
     exact_first: bool = True,
     languages: Sequence[str] | None = None,
     calibration: Calibration | None = None,
+    drop_weak: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """Link blocks of names: those of a block are answered before the next one is asked for."""
+    """Link blocks of names: those of a block are answered before the next one is asked for.
+
+    An entity of a record has `weak` where its link is weak (see `NameLinker.weak`); `drop_weak` leaves these out.
+    """
     if k > len(linker.kb):
         raise ValueError(f"k: expected at most {len(linker.kb):,}, the entities of {linker.kb.path}, got {k:,}")
     for lines in blocks:
@@ -210,7 +223,9 @@ def link_blocks(
             sure = calibration.probability(features).tolist()
             absent = (1 - calibration.presence(features)).tolist() if calibration.there else None
         links = linker.link(names, k, exact_first=exact_first, languages=languages)
+        weak = linker.weak(names, links)
         for number, (line, record) in enumerate(zip(block, describe(linker.kb.label, names, links), strict=True)):
+            _mark_weak(record, weak[number].tolist(), drop_weak)
             if sure is not None and calibration is not None and record["entities"]:
                 record["probability"] = round(sure[number], 4)
                 if sure[number] < calibration.threshold:
@@ -226,3 +241,16 @@ def link_blocks(
                 elif not line.strip():
                     record["problem"] = "empty line"
             yield record
+
+
+def _mark_weak(record: dict[str, Any], weak: Sequence[bool], drop: bool) -> None:
+    """Mark the weak links of a record, or leave them out and say what the best of them was."""
+    for entity, is_weak in zip(record["entities"], weak, strict=False):  # of empty places there is no entity
+        if is_weak:
+            entity["weak"] = True
+    strong = [entity for entity in record["entities"] if "weak" not in entity]
+    if drop and len(strong) < len(record["entities"]):
+        if not strong:
+            best = record["entities"][0]
+            record["problem"] = f"only weak links: the best is {best['name']!r} ({best['id']})"
+        record["entities"] = strong

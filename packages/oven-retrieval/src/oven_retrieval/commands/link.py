@@ -34,12 +34,16 @@ def link(
     language: Annotated[
         list[str] | None, typer.Option(help="Only names and aliases of this language: en, de, ja… Repeatable.")
     ] = None,
+    drop_weak: Annotated[
+        bool, typer.Option("--drop-weak", help="Leave out links that are written less than half alike.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Map names to entities by spelling, then likeness.
 
     The steps are exact names and aliases, case-folded ones, inflections, character trigrams, BM25. A line holds the
-    query, the entity's id and name, the step and the score; if nothing is like it: no id, no name, "none", and why.
+    query, the entity's id and name, the step, the score, and "weak" if the link is by trigrams or BM25 and the name
+    is written less than half alike. If nothing is like it: no id, no name, "none", and why.
     """
     from oven_retrieval.workspace import link_blocks, open_workspace
 
@@ -48,7 +52,13 @@ def link(
     linker = open_workspace(kb, typos=typos)
     calibration = _calibration(kb) if refuse else None
     for record in link_blocks(
-        linker, _blocks(source), k, exact_first=not bm25_only, languages=language, calibration=calibration
+        linker,
+        _blocks(source),
+        k,
+        exact_first=not bm25_only,
+        languages=language,
+        calibration=calibration,
+        drop_weak=drop_weak,
     ):
         if as_json:
             echo(json.dumps(record, ensure_ascii=False))
@@ -56,7 +66,8 @@ def link(
         query = " ".join(record["query"].split())
         for entity in record["entities"]:
             score = "" if entity["score"] is None else f"{entity['score']:.3f}"
-            echo("\t".join([query, entity["id"], entity["name"], entity["step"], score]))
+            weak = ["weak"] if entity.get("weak") else []
+            echo("\t".join([query, entity["id"], entity["name"], entity["step"], score, *weak]))
         if not record["entities"]:
             echo("\t".join([query, "", "", "none", "", record["problem"]]))
 

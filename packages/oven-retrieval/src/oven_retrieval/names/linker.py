@@ -13,6 +13,7 @@ from oven_retrieval.folder import FolderError
 from oven_retrieval.names.exact import ExactMatches, ExactTable
 from oven_retrieval.names.impacts import DAMAGED
 from oven_retrieval.names.inflection import Inflections, LooseMatches
+from oven_retrieval.names.likeness import LEAST_ALIKE, likeness
 from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
 from oven_retrieval.names.places import spoken_in, wanted_languages
 from oven_retrieval.names.pruned import PrunedIndex, compiled_loops
@@ -194,6 +195,29 @@ class NameLinker:
     def candidates(self, name: str) -> Int64[np.ndarray, " c"]:
         """Rows of all entities that have this name or alias, exact or folded, in the order of the class."""
         return self.exact.find([name]).row
+
+    def weak(self, names: Sequence[str], links: Ranking) -> Bool[np.ndarray, "q k"]:
+        """Say which links are weak: found by n-grams or words, and written less than half alike.
+
+        No calibration is needed. Half alike means a `likeness` of 0.5 with a name or alias of the entity.
+
+        Args:
+            names: the texts that were linked.
+            links: what `link` answered for them.
+
+        Example:
+            >>> from oven_retrieval import KnowledgeBase, build_linker
+            >>> linker = build_linker(KnowledgeBase.from_names(["Bosch drill 55 inch", "Wood duck"]))
+            >>> names = ["Samsung TV 55 inch", "the wood ducks", "wood duk"]
+            >>> linker.weak(names, linker.link(names)).tolist()
+            [[True], [False], [False]]
+        """
+        if len(names) != len(links.rows) or links.kinds.shape != links.rows.shape:
+            raise ValueError(f"names: expected the texts of {len(links.rows)} links of `link`, got {len(names)}")
+        weak: Bool[np.ndarray, "q k"] = np.zeros(links.rows.shape, np.bool_)
+        for query, rank in zip(*np.nonzero((links.kinds >= _NGRAMS) & (links.rows >= 0)), strict=True):
+            weak[query, rank] = likeness(self.kb, names[query], int(links.rows[query, rank])) < LEAST_ALIKE
+        return weak
 
     def _scope(
         self, languages: Sequence[str] | None, exact_first: bool, guesses: bool, allowed: npt.ArrayLike | None
