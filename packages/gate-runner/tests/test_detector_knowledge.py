@@ -110,7 +110,7 @@ def test_texts_that_do_not_fit_are_shortened_and_counted(dino: Path) -> None:
 
 
 def test_a_run_reports_its_knowledge_and_refuses_what_cannot_read_it(
-    dino: Path, knowledge: str, tmp_path: Path
+    dino: Path, knowledge: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     plain: dict[str, Any] = {"limit": 3, "show": False, "device": "cpu", "knowledge_from": knowledge}
     digests = {}
@@ -125,6 +125,7 @@ def test_a_run_reports_its_knowledge_and_refuses_what_cannot_read_it(
         if kind == "wn_def":
             page = gate_runner.report(output, pictures=0)
             assert "Without knowledge, read by their names alone: 1 classes, circle." in page
+            assert "odinw-lot: wn_def has nothing on 1 of 2 classes, read by name alone: circle" in caplog.text
     assert digests["wn_def"]["read"] == ["square, red", "circle"]
     assert digests["wn_def"]["unknown"] == ["circle"]
     assert digests["wiki_def & gpt3:1"]["read"] == ["square, a red dog | square, black fish", "circle, small"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 import gate_runner
 from gate_runner.axes import Axes, Variant, knowledge_in
 from gate_runner.micro.icinw import TEXTS
+from gate_runner.runs.stored import read_run
 from gate_runner.tasks.elevater.texts import ClassTexts, class_texts
 from gate_runner.tasks.features import Embedder
 from knowledge_prompts import load_class_prompts
@@ -107,6 +109,31 @@ def test_a_sweep_chooses_among_the_papers_rows(tmp_path: Path) -> None:
     assert by_knowledge.keys() == {"none", "gpt3-1", "auto"}
     assert all(result.status == "ok" for result in results)
     assert by_knowledge["auto"].training["chosen"]["knowledge"] in ("none", "gpt3-1")
+
+
+def test_classes_without_knowledge_are_named_once_by_a_line_results_and_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = next(name for name, texts in TEXTS.items() if "gpt3" in texts.knowledge)
+    stored = TEXTS[name].knowledge["gpt3"]
+    silent = list(stored)[:4]
+    known = {label: texts for label, texts in stored.items() if label not in silent}
+    monkeypatch.setitem(TEXTS, name, replace(TEXTS[name], knowledge={"gpt3": known}))
+    gate_runner.run(
+        name, encoder="micro-clip/random", output=tmp_path, show=False, limit=20, shots="0,5", init="language",
+        knowledge="none,gpt3:1,wiktionary", controls=False, device="cpu",
+    )  # fmt: skip
+    line = (
+        f"{name.partition('@')[0]}: gpt3-1 has nothing on 4 of {len(stored)} classes, read by name alone: "
+        f"{', '.join(silent[:3])} and 1 more"
+    )
+    assert caplog.text.count(line) == 1
+    results = {result.benchmark.rpartition(".")[2]: result.training for result in read_run(tmp_path).results}
+    assert results["gpt3-1"]["unknown"] == silent
+    assert results["wiktionary"]["known"] == 0
+    assert results["wiktionary"]["unknown"] == list(stored)
+    assert "unknown" not in results["none"]
+    assert line in gate_runner.report(tmp_path, pictures=0)
 
 
 @pytest.mark.parametrize("data_set", ["cifar-10", "dtd", "oxford-iiit-pets"])

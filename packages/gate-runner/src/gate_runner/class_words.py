@@ -173,6 +173,14 @@ _TWINS = 0.98
 """Cosine of two classes' texts from which on an encoder hardly tells them apart."""
 
 
+def plainly_read(knowledge: str, unknown: Sequence[str], classes: int) -> str:
+    """Say which classes a kind of knowledge has nothing on; empty if there are none."""
+    names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
+    return (
+        f"{knowledge} has nothing on {len(unknown)} of {classes} classes, read by name alone: {names}" if names else ""
+    )
+
+
 def told_apart(weights: Float[Tensor, "k d"], classes: Sequence[str]) -> str:
     """Which classes' texts an encoder hardly tells apart, in words; empty where it tells all of them."""
     close = weights @ weights.T

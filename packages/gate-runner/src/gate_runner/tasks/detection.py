@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from gate_data.ragged import Ragged
 from gate_data.readers.decode import decode
 from gate_data.request import SplitName
+from gate_runner.class_words import plainly_read
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.knowledge import known_phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge, validated
@@ -34,6 +36,7 @@ from vision_adapters.training.head import Inputs
 if TYPE_CHECKING:
     from gate_data.pictures import Pictures
 
+_LOG = logging.getLogger(__name__)
 _MOST = 100
 _WIDTH = 96
 
@@ -120,6 +123,8 @@ def _read(job: Job, detector: Detector) -> tuple[list[Phrase], dict[str, Any]]:
         read, cut = detector.fitting(known.phrases)
         if settings.tune != "frozen" and any(phrase.more for phrase in read):
             raise UsageError(f"--tune {settings.tune} trains with one text of a class, e.g. --setting prompts=gpt3:1")
+        if silent := plainly_read(settings.prompts, known.unknown, len(classes)):
+            _LOG.warning("%s: %s", job.benchmark.id, silent)
         about |= {"from": settings.knowledge_from, "unknown": list(known.unknown), "shortened": cut}
     texts = [" | ".join(single.text for single in phrase.each) for phrase in read]
     return read, {**about, "read": texts if detector.reads else []}

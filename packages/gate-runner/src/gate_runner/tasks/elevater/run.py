@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from gate_runner.axes import PROBES_WITHOUT_TEXTS, Variant
-from gate_runner.class_words import told_apart, words_in
+from gate_runner.class_words import plainly_read, told_apart, words_in
 from gate_runner.errors import NotApplicableError
 from gate_runner.tasks.elevater.heads import Features, features_of, fit_frozen, projection_of
 from gate_runner.tasks.elevater.searched import fit_searched
@@ -92,7 +92,7 @@ def _outcome(job: Job, variant: Variant) -> Outcome:
     if not shared:
         equal[key] = _fitted(job, variant, features, texts)
     training = {**equal[key].training, "variant": variant._asdict(), "known": texts.known, "shared": shared}
-    training |= cut_texts(job, texts.different)
+    training |= cut_texts(job, texts.different) | ({"unknown": list(texts.unknown)} if texts.unknown else {})
     if variant.shots == 0 and texts.weights is not None:
         unclear = told_apart(texts.weights, features.classes)
         if unclear:
@@ -141,14 +141,17 @@ def _chance(job: Job, features: Features) -> float:
 def _texts(job: Job, knowledge: str) -> ClassTexts:
     embed = _kept(job, "embed", lambda: Embedder(job.encoder.encode_text))
     name = job.benchmark.id.partition("@")[0]
+
+    def made() -> ClassTexts:
+        words, classes = words_in(job.training), job.data.classes
+        texts = class_texts(name, classes, knowledge, embed, job.settings.knowledge_folder, words)
+        if texts.known and texts.unknown:
+            source = "+".join(words.knowledge) if words is not None else knowledge
+            _LOG.warning("%s: %s", name, plainly_read(source, texts.unknown, len(classes)))
+        return texts
+
     with job.timed("encode"):
-        return _kept(
-            job,
-            f"texts {knowledge}",
-            lambda: class_texts(
-                name, job.data.classes, knowledge, embed, job.settings.knowledge_folder, words_in(job.training)
-            ),
-        )
+        return _kept(job, f"texts {knowledge}", made)
 
 
 def _kept(job: Job, key: str, make: Callable[[], Kept]) -> Kept:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from gate_runner.axes import CONTROLS, FULL, Variant, in_order_of_sources, is_real, shots_in_words
 from gate_runner.charts.markup import folded, joined, piece
 from gate_runner.charts.table import Table
+from gate_runner.class_words import plainly_read
 from gate_runner.encoders.taxonomy import taxonomy_of
 from gate_runner.errors import DataError
 
@@ -36,7 +37,7 @@ class Cell(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the tables show of a unit: numbers that were trained, classes with few images, and those with knowledge."""
+    """What the tables show of a unit: trained numbers, classes with few images, with knowledge, and without."""
 
     cell: Cell
     status: str
@@ -45,6 +46,7 @@ class Record(NamedTuple):
     trained: int = 0
     short: int = 0
     known: int = 0
+    unknown: tuple[str, ...] = ()
 
 
 def records_of(results: Iterable[Any]) -> list[Record]:
@@ -59,7 +61,8 @@ def _record(result: Any) -> Record:
         return Record(cell, result.status, result.reason)
     try:
         trained, short = int(training["trained_parameters"]), int(training["short_classes"])
-        return Record(cell, "ok", "", score.value, trained, short, int(training.get("known", 0)))
+        known, unknown = int(training.get("known", 0)), tuple(map(str, training.get("unknown", ())))
+        return Record(cell, "ok", "", score.value, trained, short, known, unknown)
     except (KeyError, TypeError, ValueError) as error:
         where = f"result of {result.name} seed {result.seed}"
         raise DataError(f"{where}: its training is not a sweep's: {type(error).__name__}: {error}") from error
@@ -320,10 +323,21 @@ def gains(records: Sequence[Record]) -> list[Table]:
         ("Adaptation", "Knowledge", "Mean", "Win / tie / loss", *sets),
         tuple(rows if len(sources) > 1 else ()),
         "Where a source knows none of a data set's classes, the texts are those without knowledge. gpt3-N is the "
-        "first N of its texts, A+B both sources. Wins, ties and losses are data sets, against no knowledge.",
+        "first N of its texts, A+B both sources. Wins, ties and losses are data sets, against no knowledge."
+        + _plainly_read(spoken),
         (1,),
     )
     return [first, second]
+
+
+def _plainly_read(records: Sequence[Record]) -> str:
+    """Name the classes that a source has nothing on, of each data set that it knows in part."""
+    silent = {
+        (cell.knowledge, cell.dataset): plainly_read(cell.knowledge, record.unknown, record.known + len(record.unknown))
+        for record in ok(records)
+        if record.known and is_real((cell := record.cell).knowledge)
+    }
+    return "".join(f" {dataset}: {text}." for (_, dataset), text in sorted(silent.items()) if text)
 
 
 def wins(records: Sequence[Record], knowledge: str) -> tuple[int, int, int]:

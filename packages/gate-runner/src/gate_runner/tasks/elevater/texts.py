@@ -29,7 +29,8 @@ _BOTH = ("wordnet-definition", "wordnet-path")
 class ClassTexts:
     """Unit rows that stand for the classes, or why there are none, and the texts that they were made of.
 
-    ``known`` counts the classes about which a source says something, ``texts`` the ``different`` texts.
+    ``known`` counts the classes about which a source says something; ``unknown`` names the others, which are read by
+    their plain prompts; it is empty if knowledge was not requested. ``texts`` counts the ``different`` texts.
     """
 
     weights: Float[Tensor, "k d"] | None
@@ -39,6 +40,7 @@ class ClassTexts:
     prompts: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     different: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def class_texts(
@@ -57,7 +59,7 @@ def class_texts(
         if knowledge != "none":
             return ClassTexts(None, reason=f"no knowledge is stored for the classes of {dataset}")
         own = (words or ClassWords()).built(classes)
-        return _embedded(embed, own, len(classes) - len(own.without_knowledge) if words and words.knowledge else 0)
+        return _embedded(embed, own, words is not None and bool(words.knowledge))
     sources: list[KnowledgeSource] = []
     if knowledge != "none":
         stored = _real(dataset, prompts, folder)
@@ -67,21 +69,24 @@ def class_texts(
         named = partial(_named, stored, prompts.classes)
         sources = _control(named, knowledge, prompts.classes) if control else named(knowledge)
     built = build_prompts(prompts, sources, classes=list(classes))
-    return _embedded(embed, built, len(classes) - len(built.without_knowledge) if sources else 0)
+    return _embedded(embed, built, knowledge != "none")
 
 
-def _embedded(embed: Embedder, built: PromptSet, described: int) -> ClassTexts:
+def _embedded(embed: Embedder, built: PromptSet, knowledge: bool) -> ClassTexts:
     from knowledge_prompts import class_embeddings
 
+    silent = tuple(built.without_knowledge) if built.sources else tuple(built.classes)
+    unknown = silent if knowledge else ()
     embeddings = class_embeddings(embed, built)
     weights = torch.from_numpy(embeddings.weights).float()
     return ClassTexts(
         weights,
-        described,
+        len(built.classes) - len(unknown) if knowledge else 0,
         embeddings.encoded,
         prompts=tuple(" | ".join(built.texts(index)) for index in range(len(built.classes))),
         named=tuple(built.classes),
         different=tuple(built.unique_texts()),
+        unknown=unknown,
     )
 
 
