@@ -539,6 +539,30 @@ def test_frames_are_those_at_the_middles_of_real_videos(shared_data: Path) -> No
                 assert any(np.array_equal(np.asarray(image), picture) for picture in pictures), (path.name, part)
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("sound.mp4", "holds no video stream"),
+        ("silent.mkv", "holds a video stream without a frame that can be decoded"),
+    ],
+)
+def test_videos_without_frames_are_named(name: str, reason: str, tmp_path: Path) -> None:
+    av = pytest.importorskip("av")
+    path = tmp_path / name
+    with av.open(str(path), "w") as container:
+        if path.suffix == ".mkv":  # a stream of pictures that holds none
+            pictures = container.add_stream("mpeg4", rate=25)
+            pictures.width, pictures.height, pictures.pix_fmt = 32, 32, "yuv420p"
+        stream = container.add_stream("aac", rate=8000)
+        sound = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        sound.sample_rate = 8000
+        container.mux(stream.encode(sound))
+        container.mux(stream.encode())
+    with pytest.raises(DataError, match=rf"^\S+{name} {reason}"):
+        read_clip(Clip(str(path)))
+    assert undecodable([Clip(str(path))]) == [0]
+
+
 def test_a_video_that_is_none_is_named(tmp_path: Path) -> None:
     pytest.importorskip("av")
     (tmp_path / "a.mp4").write_bytes(b"\x00" * 400)

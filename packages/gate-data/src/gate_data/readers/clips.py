@@ -34,6 +34,8 @@ def read_clip(clip: Clip) -> list[Image.Image]:
     try:
         with av.open(opened) as container:
             return _frames(container, clip.frames)
+    except DataError as error:
+        raise DataError(f"{described(clip)} {error}") from error
     except (av.FFmpegError, OSError, ValueError, StopIteration, IndexError) as error:
         raise DataError(f"{described(clip)} cannot be decoded: {error or type(error).__name__}") from error
 
@@ -55,12 +57,17 @@ def undecodable(clips: Sequence[Clip]) -> list[int]:
         return [index for index, bad in enumerate(pool.map(broken, clips)) if bad]
 
 
+_EMPTY = "holds a video stream without a frame that can be decoded"
+
+
 def library() -> Any:
     """PyAV."""
     return extra("video", "av", "videos need PyAV")
 
 
 def _frames(container: Any, count: int) -> list[Image.Image]:
+    if not container.streams.video:
+        raise DataError("holds no video stream, but sound or text; expected frames")
     stream = container.streams.video[0]
     stream.thread_type = "AUTO"
     base = float(stream.time_base)
@@ -68,9 +75,13 @@ def _frames(container: Any, count: int) -> list[Image.Image]:
     start = float(stream.start_time or 0) * base
     if not length > 0:
         shown = [frame.to_image() for frame in container.decode(stream)]
+        if not shown:
+            raise DataError(_EMPTY)
         return middles(shown, count)
     decoded = container.decode(stream)
-    frame = next(decoded)
+    frame = next(decoded, None)
+    if frame is None:
+        raise DataError(_EMPTY)
     ahead = next(decoded, None)
     frames = []
     for part in range(count):
