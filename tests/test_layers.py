@@ -13,7 +13,7 @@ LAYERS = (
     {"__init__", "cli"},
     {"commands", "environment"},
     {"api"},
-    {"trackers", "exporting"},
+    {"trackers", "exporting", "importing"},
     {"reports"},
     {"choosing"},
     {"comparison", "forecasting"},

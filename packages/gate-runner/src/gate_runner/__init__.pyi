@@ -24,6 +24,7 @@ from .forecasting import forecast as forecast
 from .heads import Head as Head
 from .heads import embed as embed
 from .heads import load_head as load_head
+from .importing import import_scores as import_scores
 from .monitoring import Monitor as Monitor
 from .planning import Plan as Plan
 from .reports import report as report

@@ -17,6 +17,7 @@ from gate_runner.__about__ import __version__
 from gate_runner.commands.choose import choose
 from gate_runner.commands.data import check_data, new
 from gate_runner.commands.finetune import finetune
+from gate_runner.commands.importing import import_
 from gate_runner.commands.listing import env
 from gate_runner.commands.results import compare, export, forecast, power, report, trade, upload
 from gate_runner.commands.run import plan, run
@@ -89,6 +90,7 @@ app.command("finetune")(finetune)
 app.command("trade", cls=Panels)(trade)
 app.command("report")(report)
 app.command("export")(export)
+app.command("import")(import_)
 app.command("upload")(upload)
 app.command("power")(power)
 app.command("forecast")(forecast)

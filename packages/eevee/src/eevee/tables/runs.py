@@ -89,7 +89,10 @@ def _of_one_data(models: dict[str, dict[str, _Score]]) -> dict[str, dict[str, _S
     unlike = []
     for benchmark in dict.fromkeys(key for scores in models.values() for key in scores):
         entries = [scores[benchmark] for scores in models.values() if benchmark in scores]
-        if len({score.data for score in entries}) > 1:
+        known = [score.data for score in entries if score.data != {""}]
+        if 0 < len(known) < len(entries):
+            _LOG.warning("%s: some scores were imported, and whether they are of the same data is not known", benchmark)
+        if len(set(known)) > 1:
             unlike.append(benchmark)
             _LOG.warning("left out: %s, which the runs saw on different data", benchmark)
         elif len({score.metric for score in entries}) > 1:

@@ -16,6 +16,7 @@ from gate_runner.terminal import echo, echo_json, echo_table
 
 if TYPE_CHECKING:
     from gate_runner.comparison import Contrast
+    from gate_runner.comparison.contrasts import Untested
     from gate_runner.comparison.power import PowerReport
     from gate_runner.settings import Settings
 
@@ -46,6 +47,9 @@ def compare(
         if len(pairs) > 1:
             echo(f"{second} against {first}")
         echo_table(_COLUMNS, map(_contrast_row, contrasts), words=("metric", "verdict"))
+    if comparison.untested:
+        heads = ("benchmark", "metric", "first", "second", "difference", "runs", "verdict")
+        echo_table(heads, map(_untested_row, comparison.untested), words=("metric", "runs", "verdict"))
     for run, name, reason in comparison.left_out:
         echo(f"not compared: {name}, {reason} in {run}")
     echo("")
@@ -67,6 +71,19 @@ def _contrast_row(contrast: Contrast) -> Sequence[str]:
         f"{test.low:+.3f} to {test.high:+.3f}",
         "<0.001" if p < 0.001 else f"{p:.3f}",
         contrast.verdict,
+    )
+
+
+def _untested_row(pair: Untested) -> Sequence[str]:
+    first, second = pair.values
+    return (
+        pair.name,
+        f"{pair.metric} {'↑' if pair.direction == 'higher' else '↓'}",
+        f"{first:.3f}",
+        f"{second:.3f}",
+        f"{second - first:+.3f}",
+        f"{pair.second} against {pair.first}",
+        "imported: not tested",
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from gate_runner.benchmarks.paper import paper_row
@@ -14,6 +16,7 @@ from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, StoredRun, at_readouts, read_runs
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type
+from gate_runner.tasks.score import Score
 from paired_scores.paired import PairedTest, holm, paired_test
 
 
@@ -62,6 +65,29 @@ class Contrast:
 
 
 @dataclass(frozen=True)
+class Untested:
+    """Two scores on one benchmark that no test compares, for at least one of them was imported.
+
+    Args:
+        first: label of the run that is compared with.
+        second: label of the other.
+        name: the benchmark.
+        metric: the first metric that both have.
+        direction: ``"higher"`` or ``"lower"`` is better.
+        values: both scores, means over seeds.
+        intervals: the ends of both 95 % intervals, None where a score has none.
+    """
+
+    first: str
+    second: str
+    name: str
+    metric: str
+    direction: str
+    values: tuple[float, float]
+    intervals: tuple[tuple[float, float] | None, tuple[float, float] | None]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Everything that two or more runs have in common.
 
@@ -70,6 +96,7 @@ class Comparison:
         left_out: what could not be compared: run, benchmark and reason.
         alpha: family-wise error that verdicts allow.
         sentences: which differences hold, in words.
+        untested: pairs of which at least one score was imported, without outcomes to test.
 
     Example:
         >>> Comparison(contrasts=(), left_out=(("b", "digits", "not run"),), alpha=0.05, sentences=()).left_out[0][1]
@@ -80,10 +107,13 @@ class Comparison:
     left_out: tuple[tuple[str, str, str], ...]
     alpha: float
     sentences: tuple[str, ...]
+    untested: tuple[Untested, ...] = ()
 
 
 def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
     """One sentence per pair of runs, then what the words rest on."""
+    if not contrasts:
+        return
     pairs = dict.fromkeys((contrast.first, contrast.second) for contrast in contrasts)
     for first, second in pairs:
         mine = [contrast for contrast in contrasts if (contrast.first, contrast.second) == (first, second)]
@@ -130,6 +160,10 @@ def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:
     return sentence + "."
 
 
+_IMPORTED = (
+    "Imported scores have no outcomes: their differences are shown and not tested, and whether the data and the "
+    "protocol are the same is not known."
+)
 _EPISODES = ("ways", "shots", "queries", "test_episodes")
 _MOST_PERMUTATIONS = 200_000
 
@@ -163,7 +197,8 @@ def compare(
         seed: of the resampling.
 
     Returns:
-        One contrast per shared benchmark and pair, with a verdict and sentences.
+        One contrast per shared benchmark and pair, with a verdict and sentences. Imported scores, which have no
+        outcomes, are shown beside the others, untested.
 
     Raises:
         UsageError: fewer than two runs, a benchmark that none has, nothing in common, or a benchmark that was run on
@@ -189,26 +224,57 @@ def compare(
     pairs = list(itertools.combinations(runs, 2)) if all_pairs else [(runs[0], run) for run in runs[1:]]
     names = _names(runs, only)
     left_out: dict[tuple[str, str, str], None] = {}
-    able = []
+    able, shown = [], []
     for first, second in pairs:
         for name in names:
             sides = [(run, run.named(name)) for run in (first, second)]
             missing = [(run.label, name, reason) for run, results in sides if (reason := _unusable(results))]
             left_out.update(dict.fromkeys(missing))
-            if not missing:
+            if missing:
+                continue
+            if any(result.imported for _, results in sides for result in results):
+                beside = untested(first, second, name)
+                if beside is None:
+                    ours, theirs = (", ".join(s.metric for s in results[0].scores) for _, results in sides)
+                    reason = f"no metric in common: {theirs}, and {ours} in {first.label}"
+                    left_out[second.label, name, reason] = None
+                else:
+                    shown.append(beside)
+            else:
                 refuse_other_conditions(name, first, second)
                 able.append((first, second, name))
-    if not able:
+    if not able and not shown:
         reasons = "; ".join(f"{run} {name}: {reason}" for run, name, reason in left_out)
         raise UsageError(f"the runs share no benchmark that both finished ({reasons})")
-    most = min(_MOST_PERMUTATIONS, max(permutations, round(4 * len(able) / alpha)))
+    most = min(_MOST_PERMUTATIONS, max(permutations, round(4 * max(1, len(able)) / alpha)))
     drafts = [_contrast(first, second, name, resamples, permutations, most, seed) for first, second, name in able]
     adjusted = holm([draft.test.p for draft in drafts])
     contrasts = tuple(
         replace(draft, p_adjusted=p, verdict=_verdict(draft, p, alpha))
         for draft, p in zip(drafts, adjusted, strict=True)
     )
-    return Comparison(contrasts, tuple(left_out), alpha, tuple(sentences(contrasts, alpha)))
+    words = [*sentences(contrasts, alpha), *([_IMPORTED] if shown else [])]
+    return Comparison(contrasts, tuple(left_out), alpha, tuple(words), tuple(shown))
+
+
+def untested(first: StoredRun, second: StoredRun, name: str) -> Untested | None:
+    """Return both runs' values of the first metric that they share; None where they share none."""
+    ours, theirs = first.named(name), second.named(name)
+    for score in ours[0].scores:
+        sides = [
+            [row for result in side for row in result.scores if row.metric == score.metric] for side in (ours, theirs)
+        ]
+        if all(sides):
+            (value, between), (other, beside) = map(_mean_score, sides)
+            return Untested(
+                first.label, second.label, name, score.metric, score.direction, (value, other), (between, beside)
+            )
+    return None
+
+
+def _mean_score(rows: Sequence[Score]) -> tuple[float, tuple[float, float] | None]:
+    value, low, high = (fmean(getattr(row, end) for row in rows) for end in ("value", "low", "high"))
+    return value, None if math.isnan(low) or math.isnan(high) else (low, high)
 
 
 def _comparable(runs: Sequence[StoredRun]) -> list[StoredRun]:

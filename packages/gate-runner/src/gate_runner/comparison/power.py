@@ -96,6 +96,8 @@ def _outcomes(name: str, runs: Sequence[StoredRun]) -> tuple[list[list[Outcomes]
     for run, results in zip(runs, by_seed, strict=True):
         if not results:
             return [], f"no finished result in {run.label}"
+        if any(result.imported for result in results.values()):
+            return [], f"{run.label} was imported, without outcomes"
     seeds = sorted(set.intersection(*(set(results) for results in by_seed)))
     if not seeds:
         return [], "no seed in common"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
@@ -27,7 +28,10 @@ def _tables(run: StoredRun, model: ModelName, organization: str) -> Files:
         about = [model.id, run.encoder, published(result.name, result.source), result.task, result.source, result.seed]
         ending = [result.data.get("test"), result.settings.get("limit"), result.note, result.status, result.reason]
         ending.append(result.data.get("sha256"))
-        scores = [[s.metric, s.direction, s.value, s.low, s.high, s.chance] for s in result.scores] or [[None] * 6]
+        scores = [
+            [s.metric, s.direction, s.value, *(None if math.isnan(end) else end for end in (s.low, s.high, s.chance))]
+            for s in result.scores
+        ] or [[None] * 6]
         rows += [[*about, *score, *ending] for score in scores]
     over = {f"{table.id}.csv": table.as_csv() for table in overviews([run])}
     return Files({"results.csv": csv_text(_COLUMNS, rows), **over})
@@ -83,6 +87,8 @@ def export(
     failed = [f"{result.name} seed {result.seed}" for result in run.results if result.status != "ok"]
     if len(failed) == len(run.results):
         raise UsageError(f"{run.path} holds no finished result to export")
+    if form != "csv" and any(result.imported for result in run.results):
+        raise UsageError(f"{run.path} was imported from another tool: it is exported as csv alone, not as {form}")
     name = model_name(run, model)
     with as_written([run]):
         files = FORMS[form](run, name, organization)

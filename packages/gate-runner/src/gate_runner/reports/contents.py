@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -10,7 +11,7 @@ from typing import Any
 from gate_data.imports import named
 from gate_runner.charts.table import Table
 from gate_runner.runs.estimated import samples_asked
-from gate_runner.runs.results import Result, untrained
+from gate_runner.runs.results import IMPORTED, Result, untrained
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
@@ -19,6 +20,7 @@ from paired_scores.best import worse_than_another
 _PERMUTATIONS = 1999
 SWEEP = "elevater"
 """The task type of a sweep's units, which `TaskType.overview` shows."""
+_OF_SOURCE = {"micro": "synthetic stand-in", "file": "own data", IMPORTED: "imported"}
 PHASES = ("data", "encode", "train", "test")
 
 
@@ -183,7 +185,7 @@ def _row(by_label: Mapping[str, tuple[Result, ...]], runs: Mapping[str, StoredRu
         task=example.task,
         metric=example.scores[0].metric if example.scores else "",
         direction=direction,
-        note=example.note or {"micro": "synthetic stand-in", "file": "own data"}.get(example.source, ""),
+        note=example.note or _OF_SOURCE.get(example.source, ""),
         samples=int(example.data.get("test", 0)),
         mixed=mixed,
         cells=cells,
@@ -200,8 +202,9 @@ def _cell(results: Sequence[Result]) -> Cell:
         return Cell(reason=failed[0].reason or "no reason given", seconds=seconds, joules=energy)
     scores = [result.scores[0] for result in results]
     value, low, high, chance = (
-        fmean(getattr(score, name) for score in scores) for name in ("value", "low", "high", "chance")
+        _mean_of([getattr(score, name) for score in scores]) for name in ("value", "low", "high", "chance")
     )
+    assert value is not None
     perfect = 1.0 if scores[0].direction == "higher" else 0.0
     return Cell(
         value,
@@ -209,11 +212,17 @@ def _cell(results: Sequence[Result]) -> Cell:
         high,
         chance,
         by_seed=tuple(score.value for score in scores),
-        share=(value - chance) / (perfect - chance) if perfect != chance else None,
+        share=None if chance is None or perfect == chance else (value - chance) / (perfect - chance),
         seconds=seconds,
         joules=energy,
         curve=tuple(_curve(result.training) for result in results),
     )
+
+
+def _mean_of(values: Sequence[float]) -> float | None:
+    """Return the mean; None where a value is not known."""
+    mean = fmean(values)
+    return None if math.isnan(mean) else mean
 
 
 def _curve(training: Mapping[str, Any]) -> tuple[tuple[float, float], ...]:
@@ -230,6 +239,8 @@ def _mixed(by_label: Mapping[str, tuple[Result, ...]]) -> str:
     done = [result for results in by_label.values() for result in results if result.status == "ok"]
     modes = Settings.modes()
     conditions = [{name: value for name, value in result.settings.items() if name not in modes} for result in done]
+    if len({result.imported for result in done}) > 1:
+        return "not ranked: some scores were imported, on data that are unknown"
     for aspect, values in (
         ("data", {str(result.data.get("sha256")) for result in done}),
         ("settings", {str(sorted(settings.items())) for settings in conditions}),
@@ -254,7 +265,7 @@ def _near_best(
 ) -> dict[str, Cell]:
     """Mark what is not significantly worse than another; runs with other seeds or samples are not tested."""
     best = next((label for label, cell in cells.items() if cell.rank == 1), None)
-    if best is None:
+    if best is None or any(result.imported for listed in results.values() for result in listed):
         return dict(cells)
     conditions = {label: [(result.seed, samples_asked(result)) for result in results[label]] for label in cells}
     compared = [

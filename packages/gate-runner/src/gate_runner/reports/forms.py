@@ -204,6 +204,8 @@ def _tables(contents: Contents) -> list[Table]:
 def _text(cell: Cell | None) -> str:
     if cell is None:
         return "not run"
-    if cell.value is None or cell.low is None or cell.high is None:
+    if cell.value is None:
         return "failed"
+    if cell.low is None or cell.high is None:
+        return number(cell.value)
     return f"{number(cell.value)} ({number(cell.low)}–{number(cell.high)}){' ≈' if cell.near_best else ''}"

@@ -14,7 +14,7 @@ from gate_runner.reports.pictures import Roots, examples
 from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
 from gate_runner.reports.reliability import reliability
 from gate_runner.reports.scores import scores_table, task_types
-from gate_runner.runs.results import ENCODER
+from gate_runner.runs.results import ENCODER, IMPORTED
 from gate_runner.runs.stored import StoredRun
 
 if TYPE_CHECKING:
@@ -138,8 +138,9 @@ def _places(board: Board | None) -> list[str]:
 def _single(contents: Contents) -> list[str]:
     (name,) = contents.labels
     rows = [(row, row.cells[name]) for row in contents.rows if row.cells[name].share is not None]
+    imported = [f"{_count(len(contents.rows), 'benchmark')} imported, without outcomes or chance."]
     if not rows:
-        return []
+        return imported if all(row.source == IMPORTED for row in contents.rows) else []
     blind = []
     for row, cell in rows:
         assert cell.low is not None

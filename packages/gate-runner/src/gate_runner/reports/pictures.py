@@ -148,6 +148,8 @@ def _made_again(contents: Contents, row: Row, data_root: Path | None, size: Size
     results = [(run, result) for run in contents.runs for result in run.named(row.name) if result.status == "ok"]
     if not results or row.mixed:
         return None, row.mixed or "no run finished this benchmark"
+    if any(tested.imported for _, tested in results):
+        return None, "imported scores have no test samples"
     run, result = results[0]
     try:
         own = run.own_file(row.benchmark, data_root)

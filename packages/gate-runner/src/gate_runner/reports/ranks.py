@@ -98,6 +98,8 @@ def _outcomes(contents: Contents, row: Row) -> Outcomes | None:
     by_run = []
     for run in contents.runs:
         results = run.named(row.name)
+        if any(result.imported for result in results):
+            return None
         outcomes = [run.outcomes(result) for result in results if samples_asked(result) == "all"]
         seeds = [seed for seed in outcomes if not isinstance(seed, Ragged) and seed.ndim == 1]
         if len(seeds) < len(results):

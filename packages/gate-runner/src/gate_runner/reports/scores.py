@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import groupby
 
 from gate_runner.charts.markup import joined, note, piece, rendered, table
@@ -80,5 +81,7 @@ def _percent(share: float | None) -> str:
 
 
 def number(value: float) -> str:
-    """Three figures behind the point, fewer for large numbers."""
+    """Three figures behind the point, fewer for large numbers; a dash for NaN, which an imported score may have."""
+    if math.isnan(value):
+        return "–"
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"

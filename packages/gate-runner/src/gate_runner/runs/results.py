@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
@@ -25,6 +26,8 @@ from gate_runner.tasks.score import Score
 from wary_files.limits import refuse_special
 
 SCHEMA = "gate-runner/result/4"
+IMPORTED = "imported"
+"""The source of scores that another tool computed: they have no outcomes, and what data they are of is unknown."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Result:
         benchmark: its id.
         name: its name in reports; stand-ins begin with ``micro/``.
         task: its task type.
-        source: ``"local"``, ``"hub"``, ``"built-in"`` or ``"micro"``.
+        source: ``"local"``, ``"hub"``, ``"built-in"``, ``"micro"`` or `IMPORTED`.
         seed: of the head and the batches.
         status: ``"ok"``, ``"failed"``, or ``"skipped"``, a unit of a sweep that does not apply.
         reason: why there is no score, in one line; empty where there is one.
@@ -45,7 +48,7 @@ class Result:
         scores: the headline first; empty where it failed.
         data: number of samples in each split, classes, and a digest.
         training: how the head's training went.
-        samples_sha256: digest of the per-sample outcomes, see `samples_digest`; empty where it failed.
+        samples_sha256: digest of the per-sample outcomes, see `samples_digest`; empty where it failed or was imported.
         memory: ``peak_bytes`` of the process while this part ran, and ``gpu_peak_bytes`` where it ran on a GPU, where
             the system tells; rows of features that were ``encoded`` here, and ``reused`` from what other parts and
             runs encoded. Not comparable between runs.
@@ -77,6 +80,11 @@ class Result:
     energy: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def imported(self) -> bool:
+        """Whether another tool computed it: without outcomes, on data that are unknown."""
+        return self.source == IMPORTED
+
+    @property
     def headline(self) -> Score | None:
         """The score that selects, or None where the benchmark failed."""
         return self.scores[0] if self.scores else None
@@ -84,6 +92,10 @@ class Result:
     def to_json(self) -> str:
         """The file's text, with a digest of all that it says; equal results give equal text."""
         content = {"schema": SCHEMA, **asdict(self)}
+        content["scores"] = [
+            {name: None if name in _MAY_LACK and math.isnan(value) else value for name, value in score.items()}
+            for score in content["scores"]
+        ]
         return json.dumps({**content, "digest": _digest(content)}, indent=2, sort_keys=True, allow_nan=False) + "\n"
 
     @classmethod
@@ -121,7 +133,9 @@ class Result:
             )
         values = {name: raw[name] for name in names}
         validated(_Shape, values, where)
-        values["scores"] = tuple(Score(**score) for score in raw["scores"])
+        values["scores"] = tuple(
+            Score(**(score | {name: math.nan for name in _MAY_LACK if score[name] is None})) for score in raw["scores"]
+        )
         return cls(**values)
 
 
@@ -150,9 +164,13 @@ class _ScoreShape(BaseModel):
     metric: str
     direction: Literal["higher", "lower"]
     value: float
-    low: float
-    high: float
-    chance: float
+    low: float | None
+    high: float | None
+    chance: float | None
+
+
+_MAY_LACK = ("low", "high", "chance")
+"""What an imported score may lack: null in the file, NaN in memory."""
 
 
 class _Point(BaseModel):
@@ -210,6 +228,8 @@ class _Shape(BaseModel):
     def _scored(self) -> Self:
         if self.status == "ok" and not self.scores:
             raise ValueError("it is 'ok', but has no score")
+        if self.source != IMPORTED and any(None in (row.low, row.high, row.chance) for row in self.scores):
+            raise ValueError("a score has no interval or no chance, which imported ones alone may lack")
         return self
 
 

@@ -71,6 +71,10 @@ class StoredRun:
 
     def outcomes(self, result: Result) -> Outcomes:
         """Per-sample outcomes of a result's headline metric: float64 with samples along the first axis, or `Ragged`."""
+        if result.imported:
+            raise UsageError(
+                f"{result.name} of {self.label} was imported from another tool: it has no outcomes to test"
+            )
         path = RunFolder(self.path).samples_file(self.stored_as.get(result.name, result.name), result.seed)
         outcomes = read_samples(path)
         if samples_digest(outcomes) != result.samples_sha256:
