@@ -27,6 +27,11 @@ class Ranking(NamedTuple):
         scores: Their cosines, in the same order.
         right: Whether each is one of the caption's own pictures.
         rank: Of the best of its own pictures in the whole gallery, 1 for the first; a tie counts against it.
+
+    Example:
+        >>> ranking = Ranking(0, (4, 2), (0.9, 0.7), (False, True), 2)
+        >>> 1 / ranking.rank  # the reciprocal rank
+        0.5
     """
 
     caption: int
