@@ -1,9 +1,8 @@
-"""Heads that runs keep: with their encoder from image files to classes, as safetensors with a card, or as ONNX."""
+"""Heads that runs keep: with their encoder from image files to classes, as safetensors with a card, or as ONNX.
 
-from __future__ import annotations
+Names are imported when they are first used, as most runs keep no head; `__init__.pyi` lists them.
+"""
 
-from gate_runner.heads.embedding import embed
-from gate_runner.heads.predicting import Prediction
-from gate_runner.heads.saved import Head, load_head
+import lazy_loader
 
-__all__ = ["Head", "Prediction", "embed", "load_head"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -17,7 +17,6 @@ from scipy import stats
 from torch import Tensor, nn
 
 from gate_runner.features import Kind
-from gate_runner.heads.calibrating import calibrated
 from gate_runner.heads.reading import Reading
 from gate_runner.heads.saved import KeptHead
 from gate_runner.readouts import Readout
@@ -166,6 +165,8 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
             training["chosen_by"] = {**training["chosen_by"], "unseen": unseen}
     head = None
     if job.settings.save_heads:
+        from gate_runner.heads.calibrating import calibrated  # most runs keep no head
+
         classes = [job.data.classes[index] for index in present.tolist()]
         with job.timed("train"):
             fitted = calibrate(chosen_data[chosen], tuned=tuned)
