@@ -114,3 +114,19 @@ def test_links_that_are_written_less_than_half_alike_are_weak(tmp_path):
     assert [entity["name"] for entity in both["entities"]] == ["Bosch drill 55 inch"]
     with pytest.raises(ValueError, match="names: expected the texts of 1 links of `link`, got 2"):
         linker.weak(["a", "b"], linker.link(["a"]))
+
+
+@pytest.mark.parametrize("ngrams", [True, False])
+def test_progress_of_a_build_numbers_all_its_phases(tmp_path, ngrams):
+    source = write(tmp_path / "kb.jsonl", *({"id": str(i), "name": f"Duck {i}"} for i in range(5)))
+    phases = {}
+    build_workspace(
+        source,
+        tmp_path / "project",
+        ngrams=ngrams,
+        progress=lambda phase, done, total: phases.update({phase: (done, total)}),
+    )
+    trigrams = ["trigrams", "trigrams again"] if ngrams else []
+    expected = ["entities", "names", "inflections", *trigrams, "words", "postings"]
+    assert list(phases) == [f"{name} ({number} of {len(expected)})" for number, name in enumerate(expected, start=1)]
+    assert set(phases.values()) == {(5, 5)}

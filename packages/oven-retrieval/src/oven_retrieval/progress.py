@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -29,3 +29,24 @@ def told(items: Iterable[T], phase: str, total: int, progress: Progress | None) 
             progress(phase, done, total)
     if progress is not None:
         progress(phase, done, total)
+
+
+def in_stages(progress: Progress | None, stages: Sequence[str]) -> Progress | None:
+    """Number the phases of a longer piece of work: "names (2 of 7)".
+
+    Phases that are not among the stages keep their names.
+
+    Example:
+        >>> report = in_stages(lambda *step: print(*step), ("entities", "names"))
+        >>> report("names", 10, 20)
+        names (2 of 2) 10 20
+    """
+    if progress is None:
+        return None
+
+    def report(phase: str, done: int, total: int) -> None:
+        if phase in stages:
+            phase = f"{phase} ({stages.index(phase) + 1} of {len(stages)})"
+        progress(phase, done, total)
+
+    return report

@@ -19,7 +19,8 @@ from oven_retrieval.names import (
     read_exceptions,
     update_name_index,
 )
-from oven_retrieval.progress import Progress
+from oven_retrieval.names.index import index_phases
+from oven_retrieval.progress import Progress, in_stages
 from oven_retrieval.ranking import describe
 from oven_retrieval.readers import read_entities
 from oven_retrieval.refusal import Calibration
@@ -48,8 +49,11 @@ def build_workspace(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> NameLinker:
-    """Build the knowledge base and the name index of an entity file."""
-    folder = Path(folder)
+    """Build the knowledge base and the name index of an entity file.
+
+    Progress is reported by phase, each with its number: "entities (1 of 7)".
+    """
+    folder, progress = Path(folder), in_stages(progress, ("entities", *index_phases(ngrams=ngrams)))
     with one_writer(folder / PROJECT):
         kb = build_kb_from_file(
             source,

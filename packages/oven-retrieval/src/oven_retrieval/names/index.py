@@ -26,6 +26,13 @@ KIND = "oven-name-index"
 ENGINES = ("pruned", "rank_bm25")
 
 
+def index_phases(*, ngrams: bool = True, inflections: bool = True) -> tuple[str, ...]:
+    """Return the phases that `build_name_index` reports, in their order."""
+    loose = ("inflections",) if inflections else ()
+    alike = ("trigrams", "trigrams again") if ngrams else ()
+    return ("names", *loose, *alike, "words", "postings")
+
+
 def build_linker(
     kb: KnowledgeBase,
     *,
