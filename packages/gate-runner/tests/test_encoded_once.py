@@ -18,6 +18,7 @@ from gate_runner.choosing import choose
 from gate_runner.commands.run import own_folder
 from gate_runner.encoders import load_encoder
 from gate_runner.encoders.encoder import Encoder
+from gate_runner.errors import UsageError
 from gate_runner.heads import embed
 from gate_runner.settings import Settings
 
@@ -106,3 +107,19 @@ def test_an_output_that_differs_from_that_of_the_blocks_is_encoded_for_itself() 
     encoder.outputs["blocks"] = [1.1 * value for value in encoder.outputs["blocks"]]
     assert encoder.gives_with_blocks("pooled") is None
     assert encoder.gives_with_blocks("backbone") is not None
+
+
+def test_embed_takes_at_most_so_many_of_each_split_spread_over_classes(
+    photos: Path, tmp_path: Path, seen: Counter[tuple[str, bytes]], cold_cache: Callable[[], Path]
+) -> None:
+    how: dict[str, Any] = {"encoder": "micro-clip", "device": "cpu", "limit": 6}
+    assert embed(photos, tmp_path / "few.npz", **how) == 18
+    assert set(seen.values()) == {1}
+    with np.load(tmp_path / "few.npz") as arrays:
+        given = Counter(zip(arrays["splits"].tolist(), arrays["labels"].tolist(), strict=True))
+    assert given == {(split, name): 2 for split in ("train", "validation", "test") for name in ("blue", "green", "red")}
+    adapt(photos, output=tmp_path / "run", **how)
+    assert set(seen.values()) == {1}  # a run with the same limit takes the same images
+    assert embed(photos / "test" / "red", tmp_path / "alone.npz", **how | {"limit": 4}) == 4
+    with pytest.raises(UsageError, match="--limit must be at least 1, not 0"):
+        embed(photos, tmp_path / "none.npz", **how | {"limit": 0})

@@ -266,7 +266,7 @@ def to_data(
     splits: list[Split[Any]] = []
     targets = {}
     for name, samples in lists.items():
-        chosen = _chosen(samples, form, request.limit)
+        chosen = within_limit(samples, form, request.limit)
         clips = [sample.source[0] for sample in chosen if isinstance(sample.source[0], Clip)] if form.probed else []
         if broken := undecodable(clips):
             listed = ", ".join(described(clips[row]) for row in broken[:3])
@@ -307,7 +307,8 @@ def splits_of(parts: Parts, form: Form, where: str) -> dict[str, Sequence[Sample
     return lists
 
 
-def _chosen(samples: Sequence[Sample], form: Form, limit: int | None) -> Sequence[Sample]:
+def within_limit(samples: Sequence[Sample], form: Form, limit: int | None) -> Sequence[Sample]:
+    """Return at most so many samples, spread over classes; whole episodes' classes of few-shot data."""
     if limit is None or limit >= len(samples):
         return samples
     if form.few_shot:

@@ -250,6 +250,7 @@ def embed(
     images: Source,
     output: Annotated[Path, typer.Option(help="A .npz or .parquet file: files, splits, labels and features.")],
     encoder: EncoderOption = None,
+    limit: Annotated[int | None, typer.Option(help="Images of each split at most, spread over classes.", min=1)] = None,
     batch_size: BatchSize = 64,
     device: Device = "auto",
 ) -> None:
@@ -266,6 +267,7 @@ def embed(
             encoder=encoder or _usual(),
             device=device,
             batch_size=batch_size,
+            limit=limit,
             progress=lambda done, total: progress("encode", done, total),
         )
     echo(f"wrote {output}, {count} images")

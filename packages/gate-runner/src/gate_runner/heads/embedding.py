@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gate_data.original_files import within_limit
 from gate_data.own import OwnBenchmark, guess, originals_from, read_benchmark
 from gate_data.pictures import Pictures
 from gate_data.readers import described
 from gate_data.readers.folders import PICTURES
+from gate_data.readers.splits import spread
 from gate_runner.errors import DataError, StorageError, UsageError
 from wary_files.durable import replacing
 
@@ -27,6 +29,7 @@ def embed(
     encoder: str | Encoder | None = None,
     device: str = "auto",
     batch_size: int = 64,
+    limit: int | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Write features, files, splits and labels of pictures; what the feature cache has is not encoded again.
@@ -38,13 +41,14 @@ def embed(
         encoder: spec, or an encoder; by default ``lite:0`` where it is installed, else ``micro-clip``.
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
         batch_size: images at a time.
+        limit: at most so many images of each split, spread over the classes as a run's; None for all.
         progress: told how many are done.
 
     Returns:
         How many pictures there were.
 
     Raises:
-        UsageError: another ending than those two.
+        UsageError: another ending than those two, or a limit below 1.
         DataError: pictures that cannot be used; the message names the file.
         StorageError: the file cannot be written.
 
@@ -68,7 +72,9 @@ def embed(
     path = Path(output)
     if path.suffix not in (".npz", ".parquet"):
         raise UsageError(f"--output {path} must end in .npz or .parquet")
-    files, splits, labels = pictures_of(Path(images))
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit must be at least 1, not {limit}")
+    files, splits, labels = pictures_of(Path(images), limit)
     encoder = usual_encoder()[0] if encoder is None else encoder
     loaded = load_encoder(encoder, device=device_for(device)) if isinstance(encoder, str) else encoder
     with borrowed(loaded):
@@ -96,22 +102,23 @@ def own_of(source: Path, table: Path | None = None) -> tuple[OwnBenchmark, Path,
     return OwnBenchmark.model_validate(guessed.values), source if source.is_dir() else source.parent, guessed.remarks
 
 
-def pictures_of(source: Path) -> tuple[list[Any], list[str], list[Any]]:
-    """Pictures, their splits and their labels; empty words for what they have none of."""
+def pictures_of(source: Path, limit: int | None = None) -> tuple[list[Any], list[str], list[Any]]:
+    """Return pictures, within the limit of each split, their splits and labels; empty words where there are none."""
     own_file = source if source.suffix == ".toml" else source / "benchmark.toml"
     if source.is_dir() and not own_file.is_file():
         alone = sorted(str(entry) for entry in source.iterdir() if entry.suffix.lower() in PICTURES)
         if alone and not any(entry.is_dir() for entry in source.iterdir()):
+            alone = alone if limit is None else [alone[row] for row in spread([0] * len(alone), limit)]
             return alone, [""] * len(alone), [""] * len(alone)
     own, folder, _ = own_of(source)
-    parts = originals_from(own, folder / "benchmark.toml").parts
-    assert parts is not None
-    lists = parts(folder)
+    originals = originals_from(own, folder / "benchmark.toml")
+    assert originals.parts is not None
+    lists = originals.parts(folder)
     files: list[Any] = []
     splits: list[str] = []
     labels: list[Any] = []
     for name, samples in (("train", lists.train), ("validation", lists.validation or ()), ("test", lists.test)):
-        for sample in samples:
+        for sample in within_limit(samples, originals.form, limit):
             if type(sample.source) is tuple:
                 raise DataError(f"{source}: features of single pictures are written, not of clips or pairs")
             files.append(sample.source)
