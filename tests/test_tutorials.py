@@ -29,3 +29,14 @@ def test_a_page_that_says_something_else_fails(tmp_path: Path) -> None:
     assert start_page(page).returncode == 1
     page.write_text(page.read_text().replace("3", "2"))
     assert start_page(page).returncode == 0
+
+
+def test_a_page_whose_own_lines_warn_fails(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    program = "import torch\nloss = torch.ones(2, requires_grad=True).sum()\nprint(loss.item())"
+    page.write_text(f"# Page\n\n```python\n{program}\n```\n\n```text\n2.0\n```\n")
+    assert start_page(page).returncode == 0
+    page.write_text(page.read_text().replace("loss.item()", "float(loss)"))
+    done = start_page(page)
+    assert done.returncode == 1
+    assert "UserWarning: Converting a tensor with requires_grad=True" in done.stderr

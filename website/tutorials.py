@@ -6,6 +6,7 @@ In a page, in order:
 - any other ``python`` block runs, all in one namespace; what it prints stands in the ``text`` block behind it;
 - a ``console`` block holds commands behind ``$`` and what each prints. No shell is involved; of pipes, ``| head -N``,
   ``| tail -N`` and ``| grep WORDS`` are understood;
+- a warning that a page's own line causes fails it;
 - files of other languages that have a title (``toml``, ``csv``, ``json``) are written like Python's.
 
 Each page runs in a process and a temporary folder of its own; the site shows what it writes into ``pictures/``.
@@ -28,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,7 +111,8 @@ def performed(parts: list[str | Block]) -> list[str | Block]:
 
 def _ran(source: str, names: dict[str, Any]) -> str:
     heard = io.StringIO()
-    with contextlib.redirect_stdout(heard):
+    with contextlib.redirect_stdout(heard), warnings.catch_warnings():
+        warnings.filterwarnings("error", module=str(names["__name__"]))  # a reader would see it
         exec(compile(source, "<page>", "exec"), names)  # the page's own program
     return heard.getvalue()
 
