@@ -17,7 +17,7 @@ Image = pytest.importorskip("PIL.Image")
 from oven_retrieval import Entity, Ranking, build_kb, build_linker  # noqa: E402  # torch may be absent
 from oven_retrieval.evaluation.files import read_predictions  # noqa: E402  # likewise
 from oven_retrieval.generation import NameGenerator  # noqa: E402  # likewise
-from oven_retrieval.generation.answers import load_generator, make_prompts, write_answers  # noqa: E402  # likewise
+from oven_retrieval.generation.answers import load_generator, make_prompts, unanswered, write_answers  # noqa: E402  # likewise
 from oven_retrieval.models import ImageFolder, Question, read_questions  # noqa: E402  # likewise
 
 NAMES = ["wood", "wood duck", "mandarin duck", "golden gate", "gate", "duck", "tea rose", "rose"]
@@ -313,7 +313,7 @@ def test_prompts():
 class Written:
     """A generator whose model writes what it is told."""
 
-    batch, lead, aliases = 2, "", False
+    batch, lead, aliases, unwritable = 2, "", False, 0
 
     def __init__(self, linker, texts):
         self.linker, self._texts, self.model, self.processor = linker, iter(texts), torch.nn.Linear(1, 1), object()
@@ -334,6 +334,10 @@ def test_free_texts_of_nothing_or_of_two_names_are_no_answers(linker, tmp_path):
     assert [record["pred_entity_id"] for record in records] == [None, "Q0", None, None]
     assert [record.get("several names") for record in records] == [
         ["wood duck", "gate"], None, None, ["golden gate", "rose"]]  # fmt: skip
+    assert unanswered(tmp_path / "a.jsonl") == (
+        "3 of 4 questions have no answer: 2 texts name several entities, first of question '0' (wood duck / "
+        "gate); 1 text is empty, first of question '2'"
+    )
     with pytest.raises(ValueError, match="the model writes nothing for the first 2 questions, such as 'what is this"):
         write_answers(Written(linker, [" "] * 4), questions, tmp_path / "b.jsonl", constrained=False)
     plain = Written(linker, ["wood"] * 4)
@@ -344,3 +348,37 @@ def test_free_texts_of_nothing_or_of_two_names_are_no_answers(linker, tmp_path):
     (tmp_path / "d.jsonl.settings").write_text("{}")
     with pytest.raises(ValueError, match="exact first"):
         write_answers(Written(linker, ["wood"] * 4), questions, tmp_path / "d.jsonl", constrained=False)
+
+
+def test_the_command_names_answers_of_nothing_and_of_two_names(linker, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("typer")
+    from oven_retrieval.cli import main
+
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text(
+        "".join(json.dumps({"data_id": str(i), "question": "what is this ?"}) + "\n" for i in range(4))
+    )
+    written = {"texts": []}
+    monkeypatch.setattr("oven_retrieval.workspace.open_workspace", lambda folder: linker)
+    monkeypatch.setattr(
+        "oven_retrieval.generation.answers.load_generator", lambda *args, **options: Written(linker, written["texts"])
+    )
+    nothing = "the model writes nothing for the first 2 questions, such as 'what is this ?'"
+    partly = (
+        "2 of 4 questions have no answer: 1 text names several entities, first of question '1' (wood duck / gate); "
+        "1 text is empty, first of question '2'"
+    )
+    for name, texts, status, line in (
+        ("a", ["wood", "wood duck or gate", "", "gate"], 0, partly),
+        ("b", ["", " ", "", ""], 2, nothing),
+        ("c", ["wood"] * 4, 0, ""),
+    ):
+        written["texts"] = texts
+        arguments = ["generate", str(questions), "--kb", str(tmp_path), "--model", "x", "--output"]
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, str(tmp_path / f"{name}.jsonl"), "--free"])
+        printed = capsys.readouterr()
+        assert (ended.value.code or 0) == status
+        assert line in printed.err
+        assert ("no answer" in printed.err) is (name == "a")
+        assert "Traceback" not in printed.err

@@ -180,7 +180,7 @@ def generate(
     device: Annotated[str, typer.Option(help="Torch device.")] = "cpu",
 ) -> None:
     """Answer questions with a generative model that can only write names that exist; continues after a kill."""
-    from oven_retrieval.generation.answers import load_generator, write_answers
+    from oven_retrieval.generation.answers import load_generator, unanswered, write_answers
     from oven_retrieval.models import ImageFolder, read_questions
     from oven_retrieval.workspace import open_workspace
 
@@ -200,6 +200,8 @@ def generate(
     )
     if generator.unwritable:
         echo(f"{generator.unwritable:,} names hold characters that the model's tokenizer does not know", err=True)
+    if empty := unanswered(output):
+        echo(empty, err=True)
     echo(f"wrote {len(question_list):,} predictions to {output}")
 
 

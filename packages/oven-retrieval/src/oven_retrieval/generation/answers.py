@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -210,6 +211,41 @@ def _records(
             record = {"pred_entity_id": ids[row] if known else None, "score": round(float(score), 5) if known else None}
             records.append(record | {"text": text})
     return records
+
+
+_REASONS = {
+    "several": ("text names several entities", "texts name several entities"),
+    "unmatched": ("text matches no name", "texts match no name"),
+    "empty": ("text is empty", "texts are empty"),
+}
+
+
+def unanswered(predictions: str | Path) -> str:
+    """Say how many questions of a prediction file have no entity, and why, with the first of each; empty if none.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "a.jsonl"
+        >>> _ = file.write_text('{"data_id": "7", "pred_entity_id": null, "text": " "}')
+        >>> unanswered(file)
+        "1 of 1 questions has no answer: 1 text is empty, first of question '7'"
+    """
+    counts, examples, total = Counter[str](), dict[str, str](), 0
+    for total, (_, record) in enumerate(json_objects(predictions), start=1):  # noqa: B007  # read after the loop
+        if record.get("pred_entity_id") is not None:
+            continue
+        text, several = str(record.get("text", "")), record.get("several names")
+        reason = "several" if several else "unmatched" if text.strip() else "empty"
+        counts[reason] += 1
+        shown = f" ({' / '.join(several)})" if several else f" ({text.strip()!r:.60})" if text.strip() else ""
+        examples.setdefault(reason, f"first of question {record.get('data_id')!r}{shown}")
+    if not counts:
+        return ""
+    reasons = "; ".join(
+        f"{count:,} {_REASONS[reason][count > 1]}, {examples[reason]}" for reason, count in counts.items()
+    )
+    number = counts.total()
+    return f"{number:,} of {total:,} questions {'has' if number == 1 else 'have'} no answer: {reasons}"
 
 
 _SEVERAL = re.compile(r"\n|;|\bor\b")
