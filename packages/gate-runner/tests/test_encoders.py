@@ -159,6 +159,42 @@ def test_timm_refuses_weights_of_another_model(tmp_path: Path) -> None:
         load_encoder(f"timm:test_vit/{tmp_path}/w.safetensors")
 
 
+def test_weights_in_a_file_that_may_need_quickgelu_are_warned_of(tmp_path: Path) -> None:
+    import json
+    import warnings
+
+    import open_clip
+
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
+    }
+    for name, quick in (("tiny-two", False), ("tiny-two-quickgelu", True), ("tiny-alone", False)):
+        (tmp_path / f"{name}.json").write_text(json.dumps({**config, **({"quick_gelu": True} if quick else {})}))
+        open_clip.add_model_config(tmp_path / f"{name}.json")
+    torch.save(open_clip.create_model("tiny-two").state_dict(), tmp_path / "w.pt")
+    with pytest.warns(UserWarning, match="nothing next to it says") as caught:
+        plain = load_encoder(f"open_clip:tiny-two/{tmp_path}/w.pt")
+    assert str(caught[0].message).endswith(f"open_clip:tiny-two-quickgelu/{tmp_path}/w.pt")
+    with pytest.warns(UserWarning, match=f"open_clip:tiny-two-quickgelu@64/{tmp_path}"):
+        load_encoder(f"open_clip:tiny-two@64/{tmp_path}/w.pt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        quick = load_encoder(f"open_clip:tiny-two-quickgelu/{tmp_path}/w.pt")
+        load_encoder(f"open_clip:tiny-alone/{tmp_path}/w.pt")
+        load_encoder("open_clip:tiny-two/random")
+    assert not torch.allclose(features(plain), features(quick))  # what the warning is of
+    beside = tmp_path / "open_clip_config.json"
+    beside.write_text(json.dumps({"model_cfg": {**config, "quick_gelu": True}}))
+    with pytest.warns(UserWarning, match="but the open_clip_config.json next to it says QuickGELU"):
+        load_encoder(f"open_clip:tiny-two/{tmp_path}/w.pt")
+    beside.write_text(json.dumps({"model_cfg": {**config, "quick_gelu": False}}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        load_encoder(f"open_clip:tiny-two/{tmp_path}/w.pt")
+
+
 def test_open_clip_from_a_file_equals_the_model_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from gate_runner.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeat
 from gate_runner.encoders.spec import EncoderSpec, check_patches
 from gate_runner.encoders.transforms import of_steps
 from gate_runner.errors import EncoderError, unknown
+from wary_files.limits import refuse_special
 
 
 def load(spec: EncoderSpec) -> Encoder:
@@ -39,6 +42,8 @@ def load(spec: EncoderSpec) -> Encoder:
     if is_resnet and isinstance(spec.pixels, tuple):
         raise EncoderError(f"encoder {spec.text!r}: open_clip's ResNets take square pictures only")
     check_patches(spec, 32 if is_resnet else vision.get("patch_size", 1))
+    if seed is None and spec.weights not in tags:
+        _warn_of_activation(spec, Path(spec.weights))
     drawn = {"pretrained_image": False, "pretrained_text": False}
     weights: dict[str, Any] = {"pretrained": spec.weights} if seed is None else drawn
     with torch.random.fork_rng(devices=[]), refused_code():
@@ -49,6 +54,45 @@ def load(spec: EncoderSpec) -> Encoder:
     how = PreprocessCfg(**model.visual.preprocess_cfg)
     encoder.transform = of_steps(image_transform_v2(how, is_train=False), encoder.image_size)
     return encoder
+
+
+def _warn_of_activation(spec: EncoderSpec, file: Path) -> None:
+    """Warn where a model has a sibling with QuickGELU: a file of weights does not tell which of the two it is of.
+
+    OpenAI's weights and what was fine-tuned from them need QuickGELU; with GELU they load without an error and score
+    lower. An ``open_clip_config.json`` next to the file that says ``quick_gelu`` decides.
+    """
+    import open_clip
+
+    sibling = f"{spec.name}-quickgelu"
+    if sibling not in open_clip.list_models() or (open_clip.get_model_config(spec.name) or {}).get("quick_gelu"):
+        return
+    quick = _says_quick_gelu(file.with_name("open_clip_config.json"))
+    if quick is False:
+        return
+    why = (
+        "but the open_clip_config.json next to it says QuickGELU"
+        if quick
+        else "and nothing next to it says which activation it was trained with"
+    )
+    size = "" if spec.pixels is None else spec.text.partition("@")[2].partition("/")[0]
+    other = f"open_clip:{sibling}{f'@{size}' if size else ''}/{spec.weights}"
+    warnings.warn(
+        f"encoder {spec.text!r} computes with GELU, {why}: weights of OpenAI, and those fine-tuned from them, need "
+        f"QuickGELU: {other}",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def _says_quick_gelu(config: Path) -> bool | None:
+    """Return what a configuration in open_clip's form says; None where there is none, or it does not say it."""
+    try:
+        refuse_special(config)
+        quick = json.loads(config.read_text(encoding="utf-8"))["model_cfg"].get("quick_gelu")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return quick if isinstance(quick, bool) else None
 
 
 @contextmanager
