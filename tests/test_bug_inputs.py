@@ -80,7 +80,7 @@ for name in sorted(p.stem for p in __import__("pathlib").Path("data").glob("*.cs
 table = eevee.load_table("data/plain.csv", direction="higher")
 print("new", eevee.predict(table, ["b0", "b1"], eevee.read_scores("data/new.csv")).models["mine"].outside)
 """
-MOVED = {"paired_scores.metrics": "paired_scores.metrics", "paired_scores.paired": "paired_scores.paired"}
+MOVED = {f"vision_adapters{part}": f"paired_scores{part}" for part in (".metrics", ".paired")}
 """Modules by the names that the inputs' scripts know them by."""
 PLACED = (
     "yolo", "coco_upright", "coco_nosize", "coco_raw", "voc_upright", "voc_nosize", "voc_raw", "coco_resized",
