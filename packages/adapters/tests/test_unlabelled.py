@@ -122,9 +122,9 @@ def test_tune_takes_images_without_labels(tmp_path: object) -> None:
     save_head(tuned.head, tmp_path, classes="abcde")
     assert torch.equal(load_head(tmp_path).module(x), tuned.head(x))
     few = tune(data, unlabelled=x[:1])
-    assert few.method == "zero_shot"
+    assert few.method == "anchored"
     assert "1 image without a label" in few.best_params["fallback"]
-    torch.testing.assert_close(few.scores(x), tune(data, "zero_shot").scores(x))
+    torch.testing.assert_close(few.scores(x), tune(data).scores(x))
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -164,6 +164,26 @@ def test_labels_that_zero_shot_hits_and_transduction_does_not() -> None:
     assert behind(member, F.one_hot(wrong, 4).double(), member) == "of 20 labels it hits 12 unseen, zero-shot 20"
     assert behind(F.one_hot(wrong, 4).double(), member, member) == ""
     assert behind(member[:1], member[1:2], member[:1]) == ""  # one label tells nothing
+
+
+def test_useless_texts_leave_the_head_of_the_labels() -> None:
+    """Texts of other classes: what the labels alone give is kept, not zero-shot at chance."""
+    generator = torch.Generator().manual_seed(3)
+    x, y, _ = world(600, 16, 5)
+    x, texts = x.float(), torch.randn(5, 16, generator=generator)
+    data = tuning_data(x[:20], y[:20], class_embeddings=texts)
+    alone = tune(data)
+    for method in ("stata", "ss_text_u", "transclip"):
+        tuned = tune(data, method, unlabelled=x[20:21])
+        torch.testing.assert_close(tuned.scores(x), alone.scores(x))
+        assert tuned.best_params["fallback"].startswith("the head of the labels alone is kept: 1 image without a label")
+        assert (tuned.method, tuned.chosen_with) == ("anchored", "its own shots")
+    done = transduce(x[20:21], texts, labelled=(x[:20], y[:20]))
+    assert done.method == "anchored"
+    torch.testing.assert_close(done.probabilities, done.head(x[20:21]).softmax(1))
+    assert float((done.head(x[20:]).argmax(1) == y[20:]).float().mean()) > 0.8
+    shown = (y[:20] != 3).nonzero().flatten()  # a class without a label keeps its text
+    assert transduce(x[20:21], texts, labelled=(x[shown], y[shown])).fallback.startswith("zero-shot is kept")
 
 
 def test_all_images_in_one_class_stay_there() -> None:

@@ -113,15 +113,13 @@ def test_images_without_labels_are_said_to_be_so(
     with pytest.raises(SystemExit) as ended:
         main(["adapt", method, str(digits), "--encoder", "micro-clip", "--unlabelled", *shots, "--output", "run"])
     assert not ended.value.code
-    (line,) = (
-        row for row in capsys.readouterr().out.splitlines() if "without labels" in row or row.startswith("zero-shot is")
-    )
+    (line,) = (row for row in capsys.readouterr().out.splitlines() if "without labels" in row or " kept: " in row)
     (file,) = Path("run/results").glob("*.json")
     result = json.loads(file.read_text())
     chosen, count = result["training"]["chosen"], result["data"]["train"] - 3 * 2 * bool(shots)
     assert chosen["unlabelled"] == count
     if "fallback" in chosen:
-        assert (chosen["method"], line) == ("zero_shot", chosen["fallback"])
+        assert (chosen["method"], line) == ("anchored" if shots else "zero_shot", chosen["fallback"])
     else:
         assert line == f"head: stata, from the class texts and {count:,} images without labels"
 

@@ -18,7 +18,7 @@ from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
 from vision_adapters.tuning.probes import tune_clap, tune_clap_published, tune_cross_modal, tune_lpp
-from vision_adapters.tuning.unlabelled import TRANSDUCTIONS, transduce
+from vision_adapters.tuning.unlabelled import TRANSDUCTIONS, transduce_or
 
 METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "anchored": tune_anchored,
@@ -50,7 +50,8 @@ def tune(data: TuningData, method: str | None = None, *, unlabelled: Any = None)
             "tip_adapter", "ss_text", "ss_text+", "proker" or "cross_modal"; "gda_published" and "clap_published" are
             the papers' own search and penalty. With `unlabelled`: "stata" (the default), "ss_text_u" or "transclip".
         unlabelled: features [m, d] of images without labels, which these methods classify together with the others.
-            Where they give no reason to leave zero-shot, it is kept: `best_params["fallback"]` says why.
+            Where they give no reason to leave zero-shot, the default tuner's head of the labels is taken, which may be
+            zero-shot: `best_params["fallback"]` says why.
 
     Returns:
         The choice; its `chosen_with` says which labels it was made with, beside those it was fitted on.
@@ -93,10 +94,18 @@ def _with_unlabelled(data: TuningData, method: str, unlabelled: Any) -> Tuned:
     if data.class_weight is not None:
         raise ValueError(f"method {method!r} takes no class_weight, expected one of {', '.join(BALANCEABLE)}")
     texts = unit_texts(data, method)
-    done = transduce(
-        unlabelled, texts, method=method, logit_scale=data.logit_scale, labelled=(data.features, data.labels)
+    done = transduce_or(
+        unlabelled,
+        texts,
+        method=method,
+        logit_scale=data.logit_scale,
+        labelled=(data.features, data.labels),
+        guard=True,
+        otherwise=lambda: tune(data),
     )
     params: dict[str, float | str] = {"fallback": done.fallback} if done.fallback else {}
+    if done.labelled is not None:
+        return replace(done.labelled, best_params={**done.labelled.best_params, **params})
     return Tuned(done.method, params, None, done.head, (), data.metric)
 
 

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vision_adapters.heads import fixed_head, language_head
-from vision_adapters.tuning.data import check_features, labels_of
+from vision_adapters.tuning.anchored import tune_anchored
+from vision_adapters.tuning.data import Tuned, check_features, labels_of, tuning_data
 from vision_adapters.tuning.gaussians import GaussianHead, Graph, Mixture, nearest, stata, transclip
 
 SINKHORN, SOLVED = 10, 3
@@ -36,10 +37,11 @@ class Transduced:
     """What images without labels made of class texts.
 
     Args:
-        method: that was taken, "zero_shot" if it fell back.
+        method: that was taken; "zero_shot", or the default tuner's "anchored", if it fell back.
         probabilities: [n, k], of the images without labels.
         head: for any other image: features -> scores, in evaluation mode.
-        fallback: why zero-shot is kept, "" if it is not.
+        fallback: why zero-shot, or the head of the labels alone, is kept; "" if neither is.
+        labelled: the head of the labels alone, where it is kept.
 
     Example:
         >>> transduce(torch.zeros(0, 3), torch.eye(3)).fallback
@@ -50,6 +52,7 @@ class Transduced:
     probabilities: Float[Tensor, "n k"]
     head: nn.Module
     fallback: str = ""
+    labelled: Tuned | None = None
 
 
 def transduce(
@@ -69,7 +72,8 @@ def transduce(
         method: "stata" (the default); "ss_text_u", which needs labels; or "transclip", the peer.
         logit_scale: the dual encoder's scale, > 0.
         labelled: features [m, d] and classes [m] of few labelled images; classes may have none.
-        guard: keep zero-shot where the images give no reason to leave it, and say why in `fallback`.
+        guard: fall back where the images give no reason to leave zero-shot, and say why in `fallback`: to the default
+            tuner's head of the labels where each class has some, else to zero-shot.
 
     Raises:
         ValueError: an unknown method, features or texts that cannot be compared, a class without a text.
@@ -83,6 +87,22 @@ def transduce(
         >>> transduce(images[:1], texts).fallback
         'zero-shot is kept: 1 image without a label, and none to compare it with'
     """
+    return transduce_or(
+        unlabelled, class_embeddings, method=method, logit_scale=logit_scale, labelled=labelled, guard=guard
+    )
+
+
+def transduce_or(
+    unlabelled: Any,
+    class_embeddings: Any,
+    *,
+    method: str,
+    logit_scale: float,
+    labelled: tuple[Any, Any] | None,
+    guard: bool,
+    otherwise: Callable[[], Tuned] | None = None,
+) -> Transduced:
+    """`transduce`, with another head of the labels to fall back to."""
     if method not in TRANSDUCTIONS:
         raise ValueError(
             f"method {method!r} takes no images without labels, expected one of {', '.join(TRANSDUCTIONS)}"
@@ -114,7 +134,18 @@ def transduce(
     texts = F.normalize(texts, dim=1)
     unit = F.normalize(x.reshape(-1, texts.shape[1]), dim=1)
     member = F.one_hot(labels, len(texts)).float()
-    return transduced(unit, texts, logit_scale, F.normalize(known, dim=1), member, method, guard=guard)
+    done = transduced(unit, texts, logit_scale, F.normalize(known, dim=1), member, method, guard=guard)
+    if not done.fallback or not bool((member.sum(0) > 0).all()):
+        return done
+    if otherwise is None:
+        head = tune_anchored(tuning_data(known, labels, class_embeddings=texts, logit_scale=logit_scale))
+    else:
+        head = otherwise()
+    if head.best_params.get("kind") == "zero_shot":
+        return done
+    probabilities = head.scores(x.reshape(-1, texts.shape[1])).softmax(1)
+    reason = done.fallback.replace("zero-shot is kept", "the head of the labels alone is kept", 1)
+    return Transduced(head.method, probabilities, head.head, reason, head)
 
 
 def transduced(

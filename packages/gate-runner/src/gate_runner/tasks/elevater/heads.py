@@ -178,6 +178,9 @@ def _calibration(job: Job, data: TuningData, tuned: Tuned, probe: str, *, shots:
 
     if tuned.method == "zero_shot" or (job.settings.unlabelled and not shots):
         return calibrate(data, "zero_shot", tuned=tuned)
+    if tuned.method == "anchored" and job.settings.unlabelled:  # fell back to the shots alone
+        chosen = {name: value for name, value in tuned.best_params.items() if name not in ("unlabelled", "fallback")}
+        return calibrate(data, tuned=replace(tuned, best_params=chosen))
     if job.settings.unlabelled:  # the shots are part of the mixture, and no fold of them can be left out cheaply
         return Calibration(1.0, 0, "none")
     return calibrate(data, probe, tuned=tuned)
@@ -185,7 +188,7 @@ def _calibration(job: Job, data: TuningData, tuned: Tuned, probe: str, *, shots:
 
 def _transduced(data: TuningData, images: Tensor, shots: Tensor | None) -> Tuned:
     """A head of the class texts, the shots, and the other training images, whose labels nobody looks at."""
-    from vision_adapters.tuning import Tuned, transduce
+    from vision_adapters.tuning import Tuned, transduce, tune
 
     if data.several:
         raise NotApplicableError("images without labels are classified together where each has one class")
@@ -194,9 +197,11 @@ def _transduced(data: TuningData, images: Tensor, shots: Tensor | None) -> Tuned
     others = torch.ones(len(images), dtype=torch.bool)
     if shots is not None:
         others[shots] = False
-    labelled = None if shots is None else (data.features, data.labels)
-    done = transduce(images[others], data.class_embeddings, logit_scale=data.logit_scale, labelled=labelled)
     chosen: dict[str, float | str] = {"unlabelled": float(others.sum())}
+    if shots is not None:
+        tuned = tune(replace(data, class_weight=None), unlabelled=images[others])
+        return replace(tuned, best_params={**tuned.best_params, **chosen})
+    done = transduce(images[others], data.class_embeddings, logit_scale=data.logit_scale)
     if done.fallback:
         chosen["fallback"] = done.fallback
     return Tuned(done.method, chosen, None, done.head, (), data.metric)
