@@ -55,8 +55,43 @@ def bridge_tower(folder):
     return transformers.BridgeTowerForImageAndTextRetrieval(config), processor
 
 
+def blip_2(folder, mark=12):
+    vision = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+              "image_size": 32, "patch_size": 16}  # fmt: skip
+    reader = {**TEXT, "vocab_size": len(WORDS) + 1, "encoder_hidden_size": 16, "use_qformer_text_input": True}
+    config = transformers.Blip2Config(
+        vision_config=vision, qformer_config=reader, num_query_tokens=4, image_text_hidden_size=8,
+        image_token_index=mark,
+    )  # fmt: skip
+    images = transformers.BlipImageProcessor(size={"height": 32, "width": 32})
+    queries = None if mark is None else 4
+    model = transformers.Blip2ForImageTextRetrieval(config)
+    torch.nn.init.normal_(model.query_tokens)
+    return model, transformers.Blip2Processor(images, words(folder), num_query_tokens=queries)
+
+
+def blip_2_without_a_mark(folder):
+    return blip_2(folder, None)
+
+
+def odds_of_blip_2(model, processor, image, caption):
+    """Its definition: queries that read the picture and the text, a head on each, the mean of what they say."""
+    pixels = processor.image_processor(images=image, return_tensors="pt")["pixel_values"]
+    ids = processor.tokenizer(caption, truncation=True, max_length=12, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        patches = model.vision_model(pixels).last_hidden_state
+        tokens = model.embeddings.word_embeddings(ids) + model.embeddings.position_embeddings.weight[: ids.shape[1]]
+        read = model.qformer(
+            query_embeds=torch.cat([model.query_tokens, tokens], dim=1), query_length=4, encoder_hidden_states=patches
+        ).last_hidden_state
+        logits = model.itm_head(read[:, :4]).mean(dim=1)
+    return float(logits[0, 1] - logits[0, 0])
+
+
 def by_hand(model, processor, image, caption):
     """The log odds of one pair, alone."""
+    if "Blip2" in type(model).__name__:
+        return odds_of_blip_2(model.eval(), processor, image, caption)
     limit = min(processor.tokenizer.model_max_length, 12)
     inputs = processor(images=image, text=caption, truncation=True, max_length=limit, return_tensors="pt")
     with torch.no_grad():
@@ -65,7 +100,7 @@ def by_hand(model, processor, image, caption):
     return float(logits[0, 1] - logits[0, 0]) if logits.shape[1] == 2 else float(logits[0, 0])
 
 
-@pytest.mark.parametrize("make", [blip, vilt, bridge_tower])
+@pytest.mark.parametrize("make", [blip, blip_2, blip_2_without_a_mark, vilt, bridge_tower])
 def test_a_saved_model_gives_the_log_odds_of_its_head(make, tmp_path):
     torch.manual_seed(0)
     model, processor = make(tmp_path)

@@ -33,6 +33,9 @@ _KINDS = {
     "ViltForImageAndTextRetrieval": _Kind(lambda model, inputs: model(**inputs).logits),
 }
 
+_TEXT_SIDE = {"Blip2ForImageTextRetrieval": "qformer_config"}
+"""Which part of a configuration says how long a text may be, if it is not ``text_config``."""
+
 
 class MatchingModel:
     """A model with its processor, called with as many pictures as captions.
@@ -45,7 +48,7 @@ class MatchingModel:
     def __init__(self, model: Any, processor: Any) -> None:
         self.model, self.processor = model.eval(), processor
         self.kind = _KINDS[type(model).__name__]
-        config = getattr(model.config, "text_config", model.config)
+        config = getattr(model.config, _TEXT_SIDE.get(type(model).__name__, "text_config"), model.config)
         longest = getattr(config, "max_position_embeddings", None)
         limits = [limit for limit in (longest, processor.tokenizer.model_max_length) if limit]
         self.longest = int(min(limits))
@@ -60,14 +63,32 @@ class MatchingModel:
         import torch
 
         pictures = [PillowImage.fromarray(np.asarray(image)) for image in images]
-        inputs = self.processor(
-            images=pictures, text=list(captions), padding=True, truncation=True, max_length=self.longest,
-            return_tensors="pt",
-        ).to(self.model.device)  # fmt: skip
+        how = {"padding": True, "truncation": True, "max_length": self.longest, "return_tensors": "pt"}
+        if type(self.model).__name__ == "Blip2ForImageTextRetrieval":
+            inputs = self._for_queries(pictures, self.processor.tokenizer(list(captions), **how))
+        else:
+            inputs = self.processor(images=pictures, text=list(captions), **how)
+        inputs = inputs.to(self.model.device)
         with torch.inference_mode():
             logits = self.kind.score(self.model, inputs).double().cpu()
         odds = logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits[:, 0]
         return np.asarray(odds.numpy(), dtype=np.float64)
+
+    def _for_queries(self, pictures: Sequence[PillowImage.Image], texts: Any) -> Any:
+        """Return BLIP-2's inputs: a place for each of its queries before the text if its configuration has a mark.
+
+        The processor would cut texts by the number of the queries, which take none of the text's positions.
+        """
+        import torch
+        from transformers import BatchFeature
+
+        ids, mask = texts["input_ids"], texts["attention_mask"]
+        image_mark, queries = self.model.config.image_token_index, self.model.config.num_query_tokens
+        if image_mark is not None:
+            ids = torch.cat([ids.new_full((len(ids), queries), image_mark), ids], dim=1)
+            mask = torch.cat([mask.new_ones((len(mask), queries)), mask], dim=1)
+        images = self.processor.image_processor(images=list(pictures), return_tensors="pt")
+        return BatchFeature({"input_ids": ids, "attention_mask": mask, **images})
 
 
 def load_matching(spec: str, device: str = "cpu") -> MatchingModel:
