@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -177,3 +179,25 @@ def test_the_code_of_a_packages_page_runs(package: str, tmp_path: Path, monkeypa
     assert len(blocks) >= 3
     for block in blocks:
         exec(compile(block, package, "exec"), names)
+
+
+BARE = """
+import sys
+sys.path += {places!r}
+for name in ("torch", "numpy", "scipy", "PIL"):
+    sys.modules[name] = None
+from website.reference import reference_pages
+print("\\n".join(reference_pages()["reference/gate_runner.md"].splitlines()))
+"""
+
+
+def test_the_reference_is_made_where_no_package_is_installed() -> None:
+    lazy_loader = importlib.util.find_spec("lazy_loader")
+    assert lazy_loader is not None
+    assert lazy_loader.origin is not None
+    places = [str(ROOT), str(Path(lazy_loader.origin).parents[1])]
+    done = subprocess.run(  # -S: the editable installs are unknown, as where the site is built
+        [sys.executable, "-I", "-S", "-c", BARE.format(places=places)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "| `readout` |" in done.stdout

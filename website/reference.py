@@ -55,7 +55,7 @@ def _page(module: Module) -> str:
 
 def _settings() -> list[str]:
     """Every setting of a run, which its record declares as data."""
-    for package in ("gate-data", "gate-runner"):  # neither is installed where the site is built
+    for package in ("wary-files", "gate-data", "gate-runner"):  # none is installed where the site is built
         source = str(ROOT / "packages" / package / "src")
         if source not in sys.path:
             sys.path.append(source)
