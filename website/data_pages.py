@@ -134,15 +134,53 @@ out of training and validation, and the note says how many. Of 50 copies planted
 50, and no other pair ([figures](../packages/gate-runner/benchmarks/results/near_copies.json), CPU); among CIFAR-10's
 images of 32 pixels it misses 4 of 10 copies of half the size. Images that show one colour are not compared.
 
+## Scores by slice, and groups that belong together
+
+`[slices]` names what test samples are sliced by: columns of the table, levels of folders, EXIF fields. Each slice has a
+score with an interval, and is tested against all other samples by permutation; p is corrected over all slices (Holm).
+The worst slice has an interval that accounts for its having been chosen. `report` has a section, `report --format
+slices` a CSV file, and `compare` tests two runs within each slice. A column with a value for nearly every sample is
+refused; a slice of fewer than 5 samples has a score, and no test.
+
+With `[splits] group`, the headline's interval and all tests draw whole groups: 500 images of one camera say less than
+500 of many. The result's note says so. In 1,000 draws of
+[simulated answers](../packages/gate-runner/benchmarks/results/slices.json):
+
+RATES
+
+| intervals for the mean over cameras | draw cameras | draw images |
+|---|---|---|
+CAMERAS
+
 An editor that reads JSON schemas takes the output of `gate-runner new --schema`.
 
 Every field:
 """
 
 
+def _simulated() -> dict[str, str]:
+    """What the benchmark of slices and clusters measured, as tables."""
+    path = DOCS.parent / "packages" / "gate-runner" / "benchmarks" / "results" / "slices.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    cameras = [
+        f"| {name} | {row['cluster_interval_covers']:.1%} | {row['plain_interval_covers']:.1%} |"
+        for name, row in measured["cameras"].items()
+    ]
+    heads = ["| six slices | worst slice's interval covers | family-wise error at 5 % |", "|---|---|---|"]
+    rates = [
+        f"| {name} | {row['worst_slice_covers']:.1%} | "
+        + (f"{row['family_wise_error']:.1%} |" if "family_wise_error" in row else "– |")
+        for name, row in measured["slices"].items()
+    ]
+    return {"RATES": "\n".join([*heads, *rates]), "CAMERAS": "\n".join(cameras)}
+
+
 def own_page() -> str:
     """All fields of a benchmark's file."""
-    lines = [_OWN]
+    text = _OWN
+    for mark, measured in _simulated().items():
+        text = text.replace(mark, measured)
+    lines = [text]
     for name, field in OwnBenchmark.model_fields.items():
         model: Any = field.annotation
         if not hasattr(model, "model_fields"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from jaxtyping import Int, Shaped, UInt8
@@ -48,6 +48,7 @@ class Split(Generic[Kind]):
             `Targets`.
         texts: where the task asks or compares them, one per sample, or equally many of each, one after another.
         groups: which samples belong together (slices of a volume), or None.
+        columns: what is known of each sample besides, such as its camera, by name.
 
     Raises:
         DataError: images, targets, texts and groups are not of equally many samples; the message says how many.
@@ -63,6 +64,7 @@ class Split(Generic[Kind]):
     targets: Kind
     texts: tuple[str, ...] | None = None
     groups: Shaped[Tensor, " n"] | None = None
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check that all parts are of the same samples."""
@@ -70,6 +72,7 @@ class Split(Generic[Kind]):
         counts = {"targets": len(self.targets)}
         if self.groups is not None:
             counts["groups"] = len(self.groups)
+        counts |= {f"values of {name}": len(values) for name, values in self.columns.items()}
         for name, length in counts.items():
             if length != count:
                 raise DataError(f"a split has {count} images and {length} {name}; expected as many")
@@ -101,6 +104,7 @@ class Split(Generic[Kind]):
             taken,
             texts,
             None if self.groups is None else self.groups[index],
+            {name: tuple(values[at] for at in index.tolist()) for name, values in self.columns.items()},
         )
 
     def limited(self, count: int | None) -> Split[Kind]:

@@ -105,6 +105,7 @@ class Sample(NamedTuple):
     target: Any = 0  # a class index, 0/1 of each label, an index for each head, a value, or the source of a class map
     text: str | tuple[str, ...] = ""  # a question or caption, or all captions
     group: str = ""  # what must not be torn apart: a patient, a lesion, a film, a scene
+    slices: tuple[tuple[str, str], ...] = ()  # names and values of what scores are wanted by: a camera, a site
 
 
 @dataclass(frozen=True)
@@ -279,13 +280,25 @@ def to_data(
         shown = _pictures(chosen, form, request.size) if images is None else images(chosen)
         texts = [sample.text for sample in chosen]
         flat = tuple(caption for text in texts for caption in ((text,) if isinstance(text, str) else text))
-        splits.append(Split(shown, _targets(chosen, form), flat if any(flat) else None))
+        splits.append(Split(shown, _targets(chosen, form), flat if any(flat) else None, columns=_columns(chosen)))
         targets[name] = {sample.target for sample in chosen}
     if request.limit is not None and form.target == "class" and form.trained and not form.few_shot:
         lacking = len(targets["test"] - targets["train"])
         start = f"limit {request.limit:,} leaves {len(targets['train']):,} classes in training"
         notes.append(f"{start}; {lacking:,} of {len(targets['test']):,} in test are never trained" if lacking else "")
     return Data(splits[0], splits[1], splits[2], parts.classes, "; ".join(filter(None, notes)))
+
+
+GROUP = "[splits] group"
+"""The name of the groups that splits keep whole, among a split's columns."""
+
+
+def _columns(samples: Sequence[Sample]) -> dict[str, tuple[str, ...]]:
+    """Groups and slices by name, where samples have them."""
+    columns = {GROUP: tuple(sample.group for sample in samples)} if samples and samples[0].group else {}
+    for at, (name, _) in enumerate(samples[0].slices if samples else ()):
+        columns[name] = tuple(sample.slices[at][1] for sample in samples)
+    return columns
 
 
 def counted(parts: Parts) -> tuple[int, int]:

@@ -154,7 +154,7 @@ def paired_test(
     count = len(first[0])
     if count < 2:
         raise ValueError(f"{metric}: {count} samples with outcomes of {lengths[0]}; a test needs at least 2")
-    at = None if labels is None else _numbered(labels)
+    at = None if labels is None else numbered(labels)
     units = count if at is None else int(at.max()) + 1  # what is drawn and exchanged
     cells = max(1, CELLS * units // count)
     if units < 2:
@@ -212,7 +212,7 @@ def paired_test(
     )
 
 
-def _numbered(labels: Sequence[Hashable]) -> np.ndarray:
+def numbered(labels: Sequence[Hashable]) -> np.ndarray:
     """Number clusters in order of their first sample."""
     number: dict[Hashable, int] = {}
     return np.array([number.setdefault(label, len(number)) for label in labels])

@@ -32,6 +32,7 @@ class Entry:
     where: str
     text: str | tuple[str, ...] = ""
     group: str = ""
+    slices: tuple[str, ...] = ()
 
     @property
     def paths(self) -> list[str]:
@@ -165,7 +166,7 @@ def _needed(own: OwnBenchmark) -> list[str]:
         "relational": [data.target, data.text],
     }
     columns = [data.image, *of_task.get(own.samples, data.labels or [data.target])]
-    return columns + [column for column in (own.splits.column, own.splits.group) if column]
+    return columns + [column for column in (own.splits.column, own.splits.group, *own.slices.columns) if column]
 
 
 def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> Entry:
@@ -192,7 +193,8 @@ def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> Entry:
     if isinstance(target, str) and ("\n" in target or "\r" in target):
         raise row.error(data.target, "a label on one line: is a quote before it not closed?")
     group = row.text(own.splits.group) if own.splits.group else ""
-    return Entry(source, target, split, row.where, text, group)
+    slices = tuple(str(row.values.get(column) or "none") for column in own.slices.columns)
+    return Entry(source, target, split, row.where, text, group, slices)
 
 
 def _tags(own: OwnBenchmark, row: Row) -> str:

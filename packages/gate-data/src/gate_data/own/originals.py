@@ -20,6 +20,7 @@ from gate_data.own.columns import TABLES
 from gate_data.own.entries import Entry, entries_of
 from gate_data.own.odd import deeper, hidden_labels, nearly_there, odd_labels
 from gate_data.own.reading import read_benchmark
+from gate_data.own.slicing import refuse_slices, sliced_by, with_exif
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import IGNORED, ClassMap, Clip, Cut, Member, described, held_out
 from gate_data.readers.clips import VIDEOS
@@ -102,6 +103,7 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
 
     def load(root: Path, request: DataRequest) -> Data[Any]:
         lists, form = parts_of(own, root, skip_missing=request.skip_unreadable), originals.form
+        lists = with_exif(own, lists)
         if not request.drop_near:
             splits = lists.splits(form.share, form.grouped)
             lists = replace(lists, note="; ".join(filter(None, [lists.note, near_note(splits)])))
@@ -144,7 +146,8 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
     entries, note = entries_of(own, folder)
     entries, missing = _with_files(entries, skip_missing=skip_missing)
     names = _class_names(own, folder, entries)
-    lists, drawn = _split(own, entries, _numbered(own, entries, names))
+    lists, drawn = _split(own, entries, _numbered(own, folder, entries, names))
+    refuse_slices(own, lists["test"])
     if own.samples in _NAMED and own.samples not in _UNTRAINED:
         trained = {sample.target for sample in lists["train"]}
         if unseen := sorted({sample.target for sample in lists["test"]} - trained):
@@ -209,7 +212,7 @@ def _names_in(own: OwnBenchmark, entry: Entry) -> list[str]:
     return [name.strip() for name in str(entry.target).split(own.data.separator) if name.strip()]
 
 
-def _numbered(own: OwnBenchmark, entries: Sequence[Entry], names: Sequence[str]) -> list[Sample]:
+def _numbered(own: OwnBenchmark, folder: Path, entries: Sequence[Entry], names: Sequence[str]) -> list[Sample]:
     number = {name: index for index, name in enumerate(names)}
     named = own.samples in _NAMED
 
@@ -219,7 +222,11 @@ def _numbered(own: OwnBenchmark, entries: Sequence[Entry], names: Sequence[str])
             return tuple(int(name in mine) for name in names)
         return number[str(entry.target)] if named else entry.target
 
-    return [Sample(entry.source, target(entry), entry.text, entry.group) for entry in entries]
+    sliced: Any = [sliced_by(own, root_of(own, folder, entry.split), entry) for entry in entries]
+    return [
+        Sample(entry.source, target(entry), entry.text, entry.group, slices)
+        for entry, slices in zip(entries, sliced, strict=True)
+    ]
 
 
 def _split(

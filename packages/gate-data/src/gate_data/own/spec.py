@@ -137,6 +137,23 @@ class Splits(_Part):
         return {split: value for split, value in values.items() if value}
 
 
+class Slicing(_Part):
+    """The table ``[slices]``: parts of the test samples that are scored each, and tested against the others."""
+
+    columns: Texts = ()
+    """Columns of the table, e.g. ['camera', 'site']."""
+    folders: Numbers = ()
+    """Levels of folders below 'root': 1 is the first, e.g. the split's or the class's."""
+    exif: Texts = ()
+    """EXIF fields of the image files, e.g. ['Model']."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each is called in results."""
+        levels = (f"folder {level}" for level in self.folders)
+        return (*self.columns, *levels, *(f"EXIF {name}" for name in self.exif))
+
+
 class Classes(_Part):
     """The table ``[classes]``: names in the order of their indices."""
 
@@ -176,6 +193,7 @@ class OwnBenchmark(_Part):
     benchmark: About
     data: Files
     splits: Splits = Splits()
+    slices: Slicing = Slicing()
     classes: Classes = Classes()
     training: dict[str, float | int | str] = {}
     """Fields of the head's recipe: lr, steps, batch_size, validate_every, weight_decay, schedule. A frozen encoder's

@@ -16,6 +16,7 @@ from gate_runner.terminal import echo, echo_json, echo_table
 
 if TYPE_CHECKING:
     from gate_runner.comparison import Contrast
+    from gate_runner.comparison.by_slice import SliceContrast
     from gate_runner.comparison.contrasts import Untested
     from gate_runner.comparison.power import PowerReport
     from gate_runner.settings import Settings
@@ -50,6 +51,9 @@ def compare(
     if comparison.untested:
         heads = ("benchmark", "metric", "first", "second", "difference", "runs", "verdict")
         echo_table(heads, map(_untested_row, comparison.untested), words=("metric", "runs", "verdict"))
+    if comparison.by_slice:
+        echo("\nwithin slices, p after Holm over all of them")
+        echo_table(_SLICES, map(_slice_row, comparison.by_slice), words=("slice",))
     for run, name, reason in comparison.left_out:
         echo(f"not compared: {name}, {reason} in {run}")
     echo("")
@@ -58,6 +62,23 @@ def compare(
 
 
 _COLUMNS = ("benchmark", "metric", "first", "second", "difference", "95 % CI", "p Holm", "verdict")
+
+
+_SLICES = ("benchmark", "slice", "samples", "first", "second", "difference", "95 % CI", "p Holm")
+
+
+def _slice_row(contrast: SliceContrast) -> Sequence[str]:
+    test, p = contrast.test, contrast.p_adjusted
+    return (
+        f"{contrast.name}, {contrast.second}",
+        f"{contrast.by} {contrast.slice}",
+        f"{test.samples:,}",
+        f"{test.first:.3f}",
+        f"{test.second:.3f}",
+        f"{test.difference:+.3f}",
+        f"{test.low:+.3f} to {test.high:+.3f}",
+        "<0.001" if p < 0.001 else f"{p:.3f}",
+    )
 
 
 def _contrast_row(contrast: Contrast) -> Sequence[str]:
@@ -183,7 +204,7 @@ def report(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", help="html (one page), a table (md, csv, latex), or CSV: classes, confusions, mistakes."
+            "--format", help="html (one page), a table (md, csv, latex), or CSV: classes, confusions, slices, mistakes."
         ),
     ] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Literal
 
 from gate_runner.benchmarks.paper import paper_row
+from gate_runner.comparison.by_slice import SliceContrast, corrected, groups_of, slice_contrasts
 from gate_runner.errors import UsageError, unknown
 from gate_runner.runs.estimated import ESTIMATED, samples_asked
 from gate_runner.runs.results import Result
@@ -97,6 +98,7 @@ class Comparison:
         alpha: family-wise error that verdicts allow.
         sentences: which differences hold, in words.
         untested: pairs of which at least one score was imported, without outcomes to test.
+        by_slice: the same tests within each slice of the test samples, corrected over all slices.
 
     Example:
         >>> Comparison(contrasts=(), left_out=(("b", "digits", "not run"),), alpha=0.05, sentences=()).left_out[0][1]
@@ -108,6 +110,7 @@ class Comparison:
     alpha: float
     sentences: tuple[str, ...]
     untested: tuple[Untested, ...] = ()
+    by_slice: tuple[SliceContrast, ...] = ()
 
 
 def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
@@ -253,8 +256,13 @@ def compare(
         replace(draft, p_adjusted=p, verdict=_verdict(draft, p, alpha))
         for draft, p in zip(drafts, adjusted, strict=True)
     )
+    sliced = [
+        contrast
+        for first, second, name in able
+        for contrast in slice_contrasts(first, second, name, resamples=resamples, permutations=permutations, seed=seed)
+    ]
     words = [*sentences(contrasts, alpha), *([_IMPORTED] if shown else [])]
-    return Comparison(contrasts, tuple(left_out), alpha, tuple(words), tuple(shown))
+    return Comparison(contrasts, tuple(left_out), alpha, tuple(words), tuple(shown), corrected(sliced))
 
 
 def untested(first: StoredRun, second: StoredRun, name: str) -> Untested | None:
@@ -345,10 +353,12 @@ def _contrast(
             permutations=permutations,
             most=most,
             statistic=known_task_type(ours[0].task).statistic(score.metric),
+            clusters=groups_of(first, second, ours, theirs) if _has_groups(ours, theirs) else None,
         )
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from error
     notes = [ours[0].note] if ours[0].note else []
+    notes += [f"whole groups are exchanged, {test.clusters:,}"] if test.clusters is not None else []
     steps = [run[0].training.get("steps") for run in (ours, theirs)]
     if steps[0] != steps[1]:
         notes.append(f"heads trained for {steps[0]} and {steps[1]} steps")
@@ -366,6 +376,11 @@ def _contrast(
         source=next((run.source for run in (*ours, *theirs) if run.source == "file"), ours[0].source),
         chance=score.chance,
     )
+
+
+def _has_groups(ours: Sequence[Result], theirs: Sequence[Result]) -> bool:
+    """Whether both runs tested several groups, of which whole ones are exchanged."""
+    return all("clusters" in results[0].training for results in (ours, theirs))
 
 
 def _verdict(contrast: Contrast, p: float, alpha: float) -> Literal["better", "worse", "undecided"]:

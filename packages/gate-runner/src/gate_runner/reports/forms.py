@@ -15,6 +15,7 @@ from gate_runner.reports.contents import Cell, Contents, gather, overviews
 from gate_runner.reports.looks import looks
 from gate_runner.reports.page import build_page
 from gate_runner.reports.scores import number
+from gate_runner.reports.slices import slices_as_csv
 from gate_runner.runs.folder import refuse_in_run
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, as_written, read_runs
@@ -24,7 +25,7 @@ from gate_runner.runs.tested import wrong
 def report(
     *sources: Stored,
     output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes"] = "html",
+    form: Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes", "slices"] = "html",
     pictures: int = 4,
     data_root: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
     tests: bool = True,
@@ -38,7 +39,8 @@ def report(
         output: file to write the text into, if any.
         form: ``"html"`` for the page, or the table of scores as ``"md"``, ``"csv"`` or ``"latex"``; as CSV,
             ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion,
-            ``"mistakes"`` one for each test image of your own that was predicted wrongly, with its file.
+            ``"slices"`` one for each slice, ``"mistakes"`` one for each test image of your own that was predicted
+            wrongly, with its file.
         pictures: hardest test samples that the page shows for each benchmark.
         data_root: folder of original files, or of your own data, for these samples, or several: each benchmark takes
             the first that its data are in.
@@ -183,6 +185,7 @@ _TABLES = {
     "classes": classes_as_csv,
     "confusions": confusions_as_csv,
     "mistakes": mistakes_as_csv,
+    "slices": slices_as_csv,
 }
 _STAND_INS = "micro/: synthetic stand-ins, not scores on the real data sets"
 

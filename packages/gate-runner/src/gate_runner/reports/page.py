@@ -14,6 +14,7 @@ from gate_runner.reports.pictures import Roots, examples
 from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
 from gate_runner.reports.reliability import reliability
 from gate_runner.reports.scores import scores_table, task_types
+from gate_runner.reports.slices import slices
 from gate_runner.runs.results import ENCODER, IMPORTED
 from gate_runner.runs.stored import StoredRun
 
@@ -47,6 +48,7 @@ def build_page(
         Section("ranks", "Ranks", ranks(contents, board)),
         Section("tiers", "GATE's tiers", tiers.shown(contents)),
         Section("sets", "Over data sets and shots", parts.over_sets(contents)),
+        Section("slices", "By slice", slices(contents)),
         Section("confusions", "Who is taken for whom", parts.confusions(contents)),
         Section("reliability", "How far probabilities are right", reliability(contents)),
         Section("details", "In detail", parts.details(contents)),

@@ -29,7 +29,7 @@ PREDICTED = "predicted_sha256"
 """In a result's ``training``: the digest of what was predicted of each sample; not there where nothing was kept."""
 TESTED = "tested_sha256"
 """In a result's ``training``: the digest of test files, truths and confidences, see `runs.tested`."""
-_TESTED = ("files", "truth", "classes", "confidence")
+_TESTED = ("column_names", "column_values", "files", "truth", "classes", "confidence")
 _LARGEST = 1e15
 """Of outcomes of a sample: sums of their squares stay numbers."""
 _NOT_IN_FILES = re.compile(r'[%<>:"\\|?*\x00-\x1f]')

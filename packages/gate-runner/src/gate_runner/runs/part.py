@@ -214,5 +214,7 @@ def pooled(data: Data[Any]) -> Data[Any]:
         images = replace(parts[0], files=tuple(file for part in parts for file in part.files))
     else:
         images = torch.cat([part[:] for part in parts])
-    together = Split(images, torch.cat([split.targets for split in splits]))
+    names = set.intersection(*(set(split.columns) for split in splits))
+    columns = {name: tuple(value for split in splits for value in split.columns[name]) for name in sorted(names)}
+    together = Split(images, torch.cat([split.targets for split in splits]), columns=columns)
     return Data(together, together, together, data.classes)

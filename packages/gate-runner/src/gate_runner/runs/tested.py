@@ -11,6 +11,7 @@ import numpy as np
 
 from gate_data.pictures import Pictures
 from gate_data.readers.source import Cut, Source, described, file_of
+from gate_runner.runs.slicing import as_rows
 
 if TYPE_CHECKING:
     from gate_data.data import Data
@@ -39,7 +40,7 @@ def rows_by_file(
         return {}
     start = _start(data, root)
     names = ["; ".join(_name(source, start) for source in sources) for sources in test.images.files]
-    rows: dict[str, np.ndarray] = {"files": np.array(names)}
+    rows: dict[str, np.ndarray] = {"files": np.array(names), **as_rows(test.columns)}
     if "by_class" in outcome.training or outcome.confidence is not None:
         rows |= {"truth": np.asarray(test.targets).astype(np.int32), "classes": np.array(list(data.classes))}
         if outcome.confidence is not None:

@@ -1,0 +1,98 @@
+"""Scores by slice of one's own test samples, and intervals that draw whole groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gate_data.original_files import GROUP
+from gate_runner.tasks.registry import known_task_type
+from paired_scores.clusters import cluster_interval
+from paired_scores.paired import holm
+from paired_scores.slices import slice_scores
+
+if TYPE_CHECKING:
+    from gate_data.data import Data
+    from gate_runner.tasks.job import Outcome
+
+COLUMNS, VALUES = "column_names", "column_values"
+"""Keys of what is known of each test sample, in the file of its outcomes."""
+
+
+def with_slices(
+    outcome: Outcome, data: Data[Any], task: str, seed: int, order: Sequence[int] | None = None
+) -> tuple[Outcome, str]:
+    """Return the outcome with its scores by slice, its interval over groups, and what a reader must know of that.
+
+    Args:
+        outcome: of the test split.
+        data: whose test split has columns; without any, nothing changes.
+        task: the task type's name.
+        seed: of all draws.
+        order: positions in the test split, if not all of it was tested.
+    """
+    columns = columns_of(data, order)
+    if not columns or any(len(values) != len(outcome.samples) for values in columns.values()):
+        return outcome, ""
+    score = outcome.scores[0]
+    statistic = known_task_type(task).statistic(score.metric)
+    groups = columns.get(GROUP)
+    training, note = dict(outcome.training), ""
+    how: dict[str, Any] = {"seed": seed, "statistic": statistic}
+    if groups is not None and len(set(groups)) > 1:
+        _, low, high = cluster_interval(score.metric, outcome.samples, groups, **how)
+        count = len(set(groups))
+        training["clusters"] = {"groups": count, "plain": [score.low, score.high]}
+        widened = replace(score, low=min(low, score.low), high=max(high, score.high))
+        outcome = replace(outcome, scores=(widened, *outcome.scores[1:]))
+        note = f"the interval of {score.metric} draws {count:,} whole groups, not {len(groups):,} samples"
+    elif groups is not None:
+        note = "all test samples are of one group: the interval says nothing about others"
+    tables = []
+    for name, values in columns.items():
+        if name != GROUP:
+            parts = slice_scores(
+                score.metric, outcome.samples, values, direction=score.direction, clusters=groups, **how
+            )
+            tables.append({"by": name, **asdict(parts)})
+    if tables:
+        training["slices"] = _corrected(tables)
+    return replace(outcome, training=training), note
+
+
+def columns_of(data: Data[Any], order: Sequence[int] | None = None) -> dict[str, tuple[str, ...]]:
+    """Return what is known of each tested sample, by name."""
+    columns = data.test.columns
+    if order is None:
+        return dict(columns)
+    return {name: tuple(values[at] for at in order) for name, values in columns.items()}
+
+
+def as_rows(columns: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+    """Return arrays in which the columns are kept beside outcomes; empty for none."""
+    if not columns:
+        return {}
+    return {COLUMNS: np.array(list(columns)), VALUES: np.array([list(values) for values in columns.values()])}
+
+
+def from_rows(rows: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
+    """Return the columns that were kept, by name."""
+    if COLUMNS not in rows or VALUES not in rows:
+        return {}
+    return {
+        str(name): [str(value) for value in values] for name, values in zip(rows[COLUMNS], rows[VALUES], strict=True)
+    }
+
+
+def _corrected(tables: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tables whose p values are corrected over all of them together, where there are several."""
+    for table in tables:
+        table["rows"] = [dict(row) for row in table["rows"]]
+    if len(tables) > 1:
+        tested = [row for table in tables for row in table["rows"] if row["p"] is not None]
+        for row, corrected in zip(tested, holm([row["p"] for row in tested]), strict=True):
+            row["p_adjusted"] = corrected
+    return tables

@@ -1,0 +1,84 @@
+"""Intervals of samples that belong together: images of one camera, frames of one film."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from paired_scores.metrics import METRICS, wilson
+from paired_scores.metrics.score import resamples_of
+from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, numbered, value_of
+
+__all__ = ["cluster_interval"]
+
+
+def cluster_interval(
+    metric: str,
+    outcomes: Outcomes,
+    clusters: Sequence[Hashable],
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    level: float = 0.95,
+    statistic: Statistic | None = None,
+) -> tuple[float, float, float]:
+    r"""Return a metric with an interval that draws whole clusters.
+
+    With G clusters and $s$ the standard deviation of the metric over resamples of clusters, the interval is
+    $v \pm t_{G-1} s \sqrt{G / (G - 1)}$. Of shares of right samples the same is done to the log-odds, so that it stays
+    in 0 to 1; a share of 0 or 1 has Wilson's interval of G trials.
+
+    Args:
+        metric: a name of `paired_scores.metrics`, or of a metric that is the mean of one number per sample.
+        outcomes: of each sample, along the first axis; samples that are NaN do not count in a mean.
+        clusters: a label for each sample, such as its camera.
+        seed: of the resamples.
+        resamples: at least 2.
+        level: of the interval, in (0, 1).
+        statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own.
+
+    Raises:
+        ValueError: not a label for each sample, or fewer than 2 clusters.
+
+    Example:
+        >>> right = np.repeat([1.0, 0.0, 1.0, 1.0], 50)  # four cameras that are right on all images, or on none
+        >>> [round(float(value), 2) for value in cluster_interval("acc@1", right, np.repeat([1, 2, 3, 4], 50))]
+        [0.75, 0.04, 1.0]
+
+    Source:
+        Cameron, Gelbach and Miller, Review of Economics and Statistics 90, 2008, on few clusters.
+    """
+    from scipy.stats import t as student
+
+    labels = list(clusters)
+    if len(labels) != len(outcomes):
+        raise ValueError(f"clusters: {len(labels)} labels for {len(outcomes)} samples; expected one for each")
+    if resamples < 2 or not 0 < level < 1:
+        raise ValueError(f"expected resamples >= 2 and 0 < level < 1, got {resamples}, {level}")
+    if statistic is None:
+        outcomes = as_floats(metric, outcomes)
+        if outcomes.ndim == 1 and metric not in METRICS:
+            counts = np.flatnonzero(~np.isnan(outcomes))
+            outcomes, labels = outcomes[counts], [labels[at] for at in counts]
+    at = numbered(labels)
+    count = int(at.max()) + 1 if len(at) else 0
+    if count < 2:
+        raise ValueError(f"clusters: {count} among {len(labels)} samples; an interval needs at least 2")
+    compute = statistic or value_of(metric)
+    value = float(compute(outcomes, np.ones((1, len(labels))))[0])
+    cells = max(1, CELLS * count // len(labels))
+    weights = resamples_of(count, resamples, np.random.default_rng(seed), cells=cells)
+    drawn = np.concatenate([compute(outcomes, part[:, at]) for part in weights])
+    drawn = drawn[np.isfinite(drawn)]
+    error = float(drawn.std()) * math.sqrt(count / (count - 1)) if len(drawn) else 0.0
+    half = float(student.isf((1 - level) / 2, count - 1)) * error
+    is_share = isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all())
+    if not is_share:
+        return value, value - half, value + half
+    if value in (0.0, 1.0):
+        return (value, *wilson(value, count, level))
+    centre, width = math.log(value / (1 - value)), half / (value * (1 - value))
+    low, high = (1 / (1 + math.exp(-max(-700.0, min(700.0, centre + sign * width)))) for sign in (-1, 1))
+    return value, low, high

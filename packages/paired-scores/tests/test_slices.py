@@ -1,0 +1,102 @@
+"""Slices of a test set and intervals over clusters: coverage, levels, and what has no interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from paired_scores.clusters import cluster_interval
+from paired_scores.metrics import wilson
+from paired_scores.slices import slice_scores
+
+SIZES = (60, 90, 120, 150)
+LABELS = np.repeat(["a", "b", "c", "d"], SIZES)
+
+
+def drawn(rng: np.random.Generator, *truths: float) -> np.ndarray:
+    return (rng.random(len(LABELS)) < np.repeat(truths, SIZES)).astype(float)
+
+
+@pytest.mark.parametrize("truths", [(0.8,) * 4, (0.6, 0.8, 0.8, 0.8), (0.6, 0.65, 0.7, 0.9)])
+def test_the_worst_slices_interval_covers_although_it_was_chosen(truths: tuple[float, ...]) -> None:
+    rng, hits, draws = np.random.default_rng(0), 0, 150
+    for seed in range(draws):
+        parts = slice_scores("acc@1", drawn(rng, *truths), LABELS, permutations=1, seed=seed)
+        assert parts.low is not None
+        assert parts.high is not None
+        hits += parts.low <= truths["abcd".index(parts.worst)] <= parts.high
+    assert 0.91 <= hits / draws <= 0.985
+
+
+def test_a_clear_difference_is_significant_and_the_gap_is_that_of_the_values() -> None:
+    parts = slice_scores("acc@1", drawn(np.random.default_rng(1), 0.4, 0.9, 0.9, 0.9), LABELS)
+    rows = {row.name: row for row in parts.rows}
+    assert parts.worst == "a"
+    assert rows["a"].p_adjusted == pytest.approx(4 * 0.0005)
+    values = [row.value for row in parts.rows if row.value is not None]
+    assert parts.gap == pytest.approx(max(values) - min(values))
+    assert parts.p_gap == pytest.approx(0.0005)
+
+
+def test_errors_are_worst_where_they_are_largest() -> None:
+    rng = np.random.default_rng(0)
+    errors = rng.gamma(2.0, np.where(LABELS == "c", 2.0, 1.0))
+    parts = slice_scores("mae", errors, LABELS, direction="lower", permutations=199)
+    assert parts.worst == "c"
+    assert parts.low is not None
+    assert parts.high is not None
+    assert parts.low < 4 < parts.high
+
+
+def test_any_metric_is_scored_by_slice() -> None:
+    rng = np.random.default_rng(0)
+    scores, truths = rng.random((len(LABELS), 1)), rng.integers(0, 2, (len(LABELS), 1))
+    outcomes = np.stack([scores, truths], axis=1).astype(float)
+    parts = slice_scores("roc_auc", outcomes, LABELS, permutations=20, resamples=100)
+    assert [0 < (row.value or 0) < 1 for row in parts.rows] == [True] * 4
+
+
+def test_a_slice_of_one_image_has_a_value_and_no_test() -> None:
+    parts = slice_scores("acc@1", np.array([1.0] * 30 + [0.0]), ["many"] * 30 + ["single"])
+    (many, single) = parts.rows
+    assert (single.value, single.samples, single.p) == (0.0, 1, None)
+    assert (parts.worst, parts.low, many.p) == ("", None, None)
+
+
+def test_whole_clusters_are_exchanged_where_each_is_in_one_slice() -> None:
+    """Two slices of eight cameras whose accuracies differ by chance: samples alone would call that significant."""
+    rng, plain, clustered = np.random.default_rng(3), 0, 0
+    for seed in range(40):
+        cameras = np.repeat(np.arange(16), 40)
+        right = (rng.random(640) < np.repeat(rng.beta(4, 2, 16), 40)).astype(float)
+        sites = np.where(cameras < 8, "north", "south")
+        plain += (slice_scores("acc@1", right, sites, permutations=99, seed=seed).rows[0].p or 1) <= 0.05
+        parts = slice_scores("acc@1", right, sites, clusters=cameras.tolist(), permutations=99, seed=seed)
+        clustered += (parts.rows[0].p or 1) <= 0.05
+    assert plain > 8
+    assert clustered <= 5
+
+
+def test_cluster_intervals_cover_where_plain_ones_do_not() -> None:
+    rng, clustered, plain, draws = np.random.default_rng(0), 0, 0, 200
+    for seed in range(draws):
+        shares = 1 / (1 + np.exp(-(1.2 + 0.6 * rng.normal(size=20))))
+        right = (rng.random(500) < np.repeat(shares, 25)).astype(float)
+        value, low, high = cluster_interval(
+            "acc@1", right, np.repeat(np.arange(20), 25).tolist(), resamples=300, seed=seed
+        )
+        clustered += low <= 0.7529 <= high  # the mean of such shares
+        low, high = wilson(value, 500)
+        plain += low <= 0.7529 <= high
+    assert 0.91 <= clustered / draws <= 0.985
+    assert plain / draws < 0.85
+
+
+def test_clusters_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 labels for 4 samples"):
+        cluster_interval("acc@1", np.ones(4), [1, 2, 3])
+    with pytest.raises(ValueError, match="clusters: 1 among 4 samples"):
+        cluster_interval("acc@1", np.ones(4), [1] * 4)
+    with pytest.raises(ValueError, match="slices: 3 labels for 4 samples"):
+        slice_scores("acc@1", np.ones(4), ["a"] * 3)
+    assert cluster_interval("acc@1", np.ones(4), [1, 1, 2, 2])[2] == 1.0
