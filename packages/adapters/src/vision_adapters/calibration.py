@@ -7,17 +7,23 @@ import math
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from vision_adapters.tuning.data import Tuned, TuningData, tuning_data
+from vision_adapters.tuning.folds import FOLDS, class_folds
 from vision_adapters.tuning.methods import tune
 
-__all__ = ["Calibration", "calibrate", "cross_fitted", "fit_temperature"]
+__all__ = ["Calibration", "calibrate", "cross_fitted", "fit_temperature", "is_better"]
 
 PRIOR = 1.0
-"""Labels, spread evenly over the classes, that a temperature is fitted with besides: few labels that are all hit would
-ask for certainty."""
+"""Labels, spread over each sample's two best classes, that a temperature is fitted with besides: few labels that are
+all hit would ask for certainty. Spread over all classes it would flatten scores that are very low for many of them."""
+ERRORS = 1.5
+"""Standard errors by which a temperature must lower the log-loss of a head that chose its own scale."""
+OWN_SCALE = ("anchored",)
+"""Methods whose heads choose the scale of their scores by log-loss."""
 ENDS = -10.0, 10.0
 """Of the logarithm of 1 / temperature."""
 
@@ -55,8 +61,8 @@ def fit_temperature(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"], *, 
     Args:
         scores: [n, k] of samples that the head was not fitted on.
         labels: their classes.
-        prior: each label counts as n of n + `prior` labels, the rest being spread evenly, as Platt has it; 0 for the
-            temperature that scikit-learn's `CalibratedClassifierCV(method="temperature")` fits.
+        prior: each label counts as n of n + `prior` labels, the rest being spread over the two best classes, as Platt
+            has it for two; 0 for the temperature of scikit-learn's `CalibratedClassifierCV(method="temperature")`.
 
     Raises:
         ValueError: no sample, scores that are not finite, or labels that are not their classes.
@@ -79,7 +85,8 @@ def fit_temperature(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"], *, 
         raise ValueError(f"labels must lie in 0..{z.shape[1] - 1}, got {int(y.min())} to {int(y.max())}")
     z = z - z.max(1, keepdim=True).values
     share = len(z) / (len(z) + prior)
-    target = share * z[torch.arange(len(z)), y] + (1 - share) * z.clamp_min(-1e6).mean(1)
+    best_two = z.topk(min(2, z.shape[1])).values.clamp_min(-1e6).mean(1)
+    target = share * z[torch.arange(len(z)), y] + (1 - share) * best_two
 
     def slope(log_beta: float) -> float:
         return float(((math.exp(log_beta) * z).softmax(1) * z).sum(1).mean() - target.mean())
@@ -100,8 +107,9 @@ def calibrate(data: TuningData, method: str = "anchored", *, tuned: Tuned | None
 
     Their parameters are those of the head that is kept: they were chosen on these labels, which makes probabilities a
     little too sure. A method that is fitted on no label ("zero_shot") is scored as it is. Where no fold can be left
-    out (one image per class), the temperature is 1, on 0 labels. `tuned` is what `tune` gave for the same, if it is
-    known already.
+    out (one image per class), the temperature is 1, on 0 labels. The default head chooses the scale of its scores by
+    log-loss, so it keeps a temperature of 1 unless another `is_better`. `tuned` is what `tune` gave for the same, if it
+    is known already.
 
     Raises:
         ValueError: what `tune` refuses, or several labels per sample.
@@ -120,7 +128,32 @@ def calibrate(data: TuningData, method: str = "anchored", *, tuned: Tuned | None
     scores, labels = cross_fitted(data, method, tuned=tuned)
     if not len(labels):
         return Calibration(1.0, 0, "none")
-    return Calibration(fit_temperature(scores, labels), len(labels), "cross-fitted")
+    better = method not in OWN_SCALE or is_better(scores, labels)
+    return Calibration(fit_temperature(scores, labels) if better else 1.0, len(labels), "cross-fitted")
+
+
+def is_better(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> bool:
+    """Whether a temperature lowers the log-loss of samples that it was not fitted on, by 1.5 standard errors.
+
+    Five folds, as many of each class in each as that goes; each is scored by the temperature of the others.
+
+    Example:
+        >>> sure, labels = 20 * torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
+        >>> labels[::5] = (labels[::5] + 1) % 4  # a fifth is wrong, at probabilities near 0
+        >>> is_better(sure, labels), is_better(sure / 9, labels)
+        (True, False)
+    """
+    if len(labels) < 2:
+        return False
+    numbers, gains = class_folds(labels, FOLDS, 0), torch.zeros(len(labels), dtype=torch.double)
+    for fold in range(FOLDS):
+        rows = numbers == fold
+        if not bool(rows.any()) or bool(rows.all()):
+            continue
+        z, temperature = scores[rows].double(), fit_temperature(scores[~rows], labels[~rows])
+        before, after = (F.cross_entropy(z / t, labels[rows], reduction="none") for t in (1.0, temperature))
+        gains[rows] = before - after
+    return float(gains.mean()) > ERRORS * float(gains.std()) / math.sqrt(len(gains))
 
 
 def cross_fitted(
