@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from oven_retrieval import Entity, build_kb
+from oven_retrieval import Entity, KnowledgeBase, build_kb
 from oven_retrieval.entity import EntityFileError
 from oven_retrieval.infobox import Illustrated, commons_address, infobox_image, read_infoboxes
 
@@ -100,6 +100,9 @@ def test_a_command_builds_with_a_dump(tmp_path, capsys):
     printed = capsys.readouterr()
     assert not ended.value.code, printed.err
     assert "1 entities have the image of their article's infobox" in printed.out
+    images = {entity.id: entity.image for entity in KnowledgeBase(tmp_path / "out" / "kb")}
+    assert images["Q1"] == commons_address("Duck.jpg")
+    assert images["Q2"] == "http://host/g.jpg"
 
 
 @pytest.mark.parametrize(
