@@ -219,13 +219,16 @@ def report(
     encoder: Annotated[
         str | None, typer.Option(help="For --look: that encoder, where it runs code or is fetched.")
     ] = None,
+    taxonomy: Annotated[
+        Path | None, typer.Option(help="TOML with ELEVATER's columns of your own encoders, by spec.")
+    ] = None,
 ) -> None:
     """Make one page of one or more runs, or a table for a paper."""
     from gate_runner.reports import report as make
 
     form: Any = format_
     output = output or (Path("report.html") if format_ == "html" else None)
-    how: dict[str, Any] = {"pictures": pictures, "data_root": data_root, "tests": tests}
+    how: dict[str, Any] = {"pictures": pictures, "data_root": data_root, "tests": tests, "taxonomy": taxonomy}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         text = make(*runs, output=output, form=form, look=look, encoder=encoder, **how)

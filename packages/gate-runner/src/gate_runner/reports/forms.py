@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 from gate_runner.charts.table import Table
-from gate_runner.errors import UsageError, printable
+from gate_runner.encoders.taxonomy import read_taxonomy
+from gate_runner.errors import UsageError, printable, unknown
 from gate_runner.files import csv_text, write
 from gate_runner.reports.contents import Cell, Contents, gather, overviews
 from gate_runner.reports.looks import looks
@@ -18,7 +20,7 @@ from gate_runner.reports.scores import number
 from gate_runner.reports.slices import slices_as_csv
 from gate_runner.runs.folder import refuse_in_run
 from gate_runner.runs.results import Result
-from gate_runner.runs.stored import Stored, as_written, read_runs
+from gate_runner.runs.stored import Stored, StoredRun, as_written, read_runs
 from gate_runner.runs.tested import wrong
 
 
@@ -31,6 +33,7 @@ def report(
     tests: bool = True,
     look: bool = False,
     encoder: str | None = None,
+    taxonomy: str | PathLike[str] | None = None,
 ) -> str:
     """One page of one or more runs, or a table for a paper.
 
@@ -48,6 +51,7 @@ def report(
         look: load the first run's encoder, and show on the page the hardest pictures' neighbours in training, a map of
             the test split by its features, and what places show.
         encoder: that encoder's spec, where it runs code or is fetched: a run's folder does not decide on that.
+        taxonomy: TOML file with ELEVATER's columns of your own encoders, by spec, for a sweep's table of tracks.
 
     Returns:
         The text.
@@ -79,6 +83,8 @@ def report(
         refuse_in_run(Path(output))
     runs, given = read_runs(sources), [data_root] if isinstance(data_root, str | PathLike) else [*(data_root or ())]
     roots = [Path(root) for root in given]
+    if taxonomy is not None:
+        runs = _placed(runs, Path(taxonomy))
     look = look and form == "html"
     after = looks(runs[0], chosen=encoder, pictures=pictures, data_root=roots) if look else []
     with as_written(runs):
@@ -93,6 +99,21 @@ def report(
     if output is not None:
         write(Path(output), text.encode(), follow=True)
     return text
+
+
+def _placed(runs: Sequence[StoredRun], path: Path) -> list[StoredRun]:
+    """Runs whose encoders have the taxonomy that a file gives them."""
+    places = read_taxonomy(path)
+    specs = [run.encoder for run in runs]
+    if not places.keys() & set(specs):
+        raise unknown(f"encoder in {path}:", next(iter(places)), specs)
+    placed = []
+    for run in runs:
+        identity = run.manifest["identity"]
+        own = {**identity["encoder"].get("taxonomy", {}), **places.get(run.encoder, {})}
+        encoder = {**identity["encoder"], "taxonomy": own}
+        placed.append(replace(run, manifest={**run.manifest, "identity": {**identity, "encoder": encoder}}))
+    return placed
 
 
 def as_markdown(contents: Contents) -> str:
