@@ -115,3 +115,23 @@ def test_a_name_without_original_files_is_an_error(pets: Path, capsys: pytest.Ca
     with pytest.raises(SystemExit):
         main(["check-data", str(pets), str(pets / "benchmark.toml")])
     assert "pets: no original files are read" in capsys.readouterr().err
+
+
+def test_a_folder_of_classes_is_checked_as_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    draw = np.random.default_rng(0)
+    for name in ("cat", "frog"):
+        (tmp_path / "traps" / name).mkdir(parents=True)
+        for number in range(10):
+            pixels = draw.integers(0, 255, (32, 32, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "traps" / name / f"{number}.png")
+    with pytest.raises(SystemExit) as done:
+        main(["check-data", str(tmp_path / "traps"), "--near"])
+    assert not done.value.code
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-2].split() == ["traps", "whole", "16", "4"]
+    assert shown[-1].startswith("traps: 20 images compared, 0 groups")
+    assert not any("cifar100" in line for line in shown)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SystemExit) as done:
+        main(["check-data", str(tmp_path / "empty")])  # nothing of anybody's: what GATE's sets would need
+    assert "cifar100" in capsys.readouterr().out

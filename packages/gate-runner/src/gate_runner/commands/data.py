@@ -61,7 +61,7 @@ def new(
 def check_data(
     root: Annotated[
         Path,
-        typer.Argument(help="The folder of data sets' original files; or a benchmark's file, or its folder."),
+        typer.Argument(help="The folder of data sets' original files; or your own folder, table or benchmark.toml."),
     ],
     names: Annotated[list[str] | None, typer.Argument(help="Packs and benchmarks; all of GATE by default.")] = None,
     deep: Annotated[bool, typer.Option("--deep", help="Decode and compare every picture, not a sample.")] = False,
@@ -73,25 +73,35 @@ def check_data(
 ) -> None:
     """Say which data sets are there, whether they are whole, and whether their splits overlap."""
     from gate_data import check_data as check
-    from gate_data.own import originals_of, read_benchmark, summary
+    from gate_data.own import originals_from, summary
     from gate_runner.benchmarks import resolve
+    from gate_runner.errors import DataError
+    from gate_runner.heads.embedding import own_of
 
     if page is not None and not near:
         raise UsageError("--page shows near copies: give --near, too")
     file = root / "benchmark.toml" if names is None and (root / "benchmark.toml").is_file() else root
-    lines: list[str] = []
-    if file.is_file():
-        own = read_benchmark(file)
-        originals, root = {own.benchmark.id: originals_of(file)}, file.parent
-    else:
+    own, lines = None, list[str]()
+    originals: dict[str, Originals[Any]]
+    if not file.is_file():
         chosen = resolve(names or ["full"])
         originals = {benchmark.id: benchmark.originals for benchmark in chosen if "local" in benchmark.sources}
         if not originals:
             named = ", ".join(benchmark.id for benchmark in chosen)
             raise UsageError(f"{named}: no original files are read; a file of your own is given in place of the folder")
-    reports = check(originals, root, deep)
-    if file.is_file() and reports[0].counts:
-        lines = summary(own, root)
+        reports = check(originals, root, deep)
+    if file.is_file() or (names is None and all(report.state == "missing" for report in reports)):
+        try:  # a folder of none of these sets may be one's own
+            own, folder, remarks = own_of(file)
+        except DataError:
+            if file.is_file():
+                raise
+        else:
+            lines = list(remarks)
+            originals, root = {own.benchmark.id: originals_from(own, folder / "benchmark.toml")}, folder
+            reports = check(originals, root, deep)
+    if own is not None and reports[0].counts:
+        lines += summary(own, root)
     copies = _near(originals, reports, root, page) if near else {}
     if json:
         rows = [asdict(report) for report in reports]
