@@ -159,3 +159,12 @@ def test_a_terminal_obeys_no_name_of_a_knowledge_base(tmp_path: Path, capsys: py
     printed = capsys.readouterr()
     assert not {"\x1b", "\x9b", "\x07"} & set(printed.out + printed.err)
     assert json.loads(printed.out.splitlines()[1])["query"] == name
+
+
+def test_a_list_of_names_that_is_not_there_is_named(
+    built: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert oven("link", "names.csv", "--kb", str(built[0])) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "oven: names.csv: no such file; expected one name per line, or - for standard input"
+    )

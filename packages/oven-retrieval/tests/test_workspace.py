@@ -130,3 +130,10 @@ def test_progress_of_a_build_numbers_all_its_phases(tmp_path, ngrams):
     expected = ["entities", "names", "inflections", *trigrams, "words", "postings"]
     assert list(phases) == [f"{name} ({number} of {len(expected)})" for number, name in enumerate(expected, start=1)]
     assert set(phases.values()) == {(5, 5)}
+
+
+def test_a_knowledge_base_of_nothing_is_one_line(tmp_path):
+    (tmp_path / "none.jsonl").write_text("")
+    linker = build_workspace(tmp_path / "none.jsonl", tmp_path / "project")
+    with pytest.raises(ValueError, match=r"project/kb: holds no entity; expected at least one to link names to"):
+        next(link_lines(linker, ["wood"]))

@@ -216,6 +216,8 @@ def link_blocks(
 
     An entity of a record has `weak` where its link is weak (see `NameLinker.weak`); `drop_weak` leaves these out.
     """
+    if not len(linker.kb):
+        raise ValueError(f"{linker.kb.path}: holds no entity; expected at least one to link names to")
     if k > len(linker.kb):
         raise ValueError(f"k: expected at most {len(linker.kb):,}, the entities of {linker.kb.path}, got {k:,}")
     for lines in blocks:

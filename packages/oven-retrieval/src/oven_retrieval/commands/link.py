@@ -51,6 +51,8 @@ def link(
         raise ValueError("link: --bm25-only skips every other step, also --typos; expected one of them")
     linker = open_workspace(kb, typos=typos)
     calibration = _calibration(kb) if refuse else None
+    if str(source) != "-" and not source.exists():
+        raise ValueError(f"{source}: no such file; expected one name per line, or - for standard input")
     for record in link_blocks(
         linker,
         _blocks(source),
