@@ -21,7 +21,7 @@ from website import drawings, pictures  # noqa: E402 - found by the line above
 from website.data_pages import DOCS, PAGES  # noqa: E402
 from website.links import as_code  # noqa: E402
 from website.missing_examples import without_example  # noqa: E402
-from website.prose import as_it_stands, prepared  # noqa: E402
+from website.prose import as_it_stands, prepared, without_figures  # noqa: E402
 from website.public import documented_at, public_modules  # noqa: E402
 from website.reference import page_of, reference_pages  # noqa: E402
 from website.release import package_of  # noqa: E402
@@ -57,6 +57,11 @@ def test_every_public_function_and_class_shows_its_use() -> None:
 def test_markdown_makes_nothing_of_a_formula() -> None:
     assert as_it_stands("<a, b> of x_i and `y_i` * 2") == r"&lt;a, b> of x\_i and `y_i` \* 2"
     assert as_it_stands("    >= 0") == "    &gt;= 0"
+
+
+def test_the_search_finds_names_and_leaves_figures_out() -> None:
+    text = "ViT-B/16 59.63 ± 0.4, batch 8,192 of cifar100 in 2 s; eqsim_v2 +0.7"
+    assert without_figures(text) == "ViT-B/16 ± batch of cifar100 in s; eqsim_v2 "
 
 
 def test_a_docstring_is_prepared_for_its_parser() -> None:

@@ -20,12 +20,16 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from website.links import as_code
+from website.prose import without_figures
 from website.public import ROOT, public_modules
 from website.reference import page_of, reference_pages
 from website.results import result_folders, result_pages
 
 CODE = re.compile(r"\]\(code:([^)\s#]+)(?:#([^)\s]+))?\)")
 """A link to a file of the repository, or to a name in it: to a page that shows it, or to a picture itself."""
+
+RECORDS = ("reference/", "results/", "promised.html", "trust.html", "compared-readers.html")
+"""Pages of which the search knows headings and first words: lists of code, figures and tests."""
 
 LINED = re.compile(r'<a data-line="(\d+)" href="([^"]+)"')
 
@@ -186,8 +190,9 @@ def on_post_build(config: MkDocsConfig) -> None:
     path = Path(config.site_dir, "search", "search_index.json")
     index = json.loads(path.read_text(encoding="utf-8"))
     for entry in index["docs"]:
-        if entry["location"].startswith(("reference/", "results/")):
+        if entry["location"].startswith(RECORDS):
             entry["text"] = shortened(entry["text"])
+        entry["text"] = without_figures(entry["text"])
     path.write_text(json.dumps(index, separators=(",", ":"), ensure_ascii=False), encoding="utf-8")
     write_llms(config)
     site = Path(config.site_dir)

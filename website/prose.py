@@ -11,6 +11,8 @@ ITEM = re.compile(r"^( {4}\*{0,2}\w[^:`]*:)( .*)$")
 """First line of what an argument, attribute or error is: the name is looked up, and must stay as it is."""
 LISTED = ("Args", "Attributes", "Raises", "Warns")
 FIELD = re.compile(r"^(\w+(?:, \w+)*): ")
+FIGURE = re.compile(r"(?<![\w./-])[-+±−]?\d[\d.,–]*(?:e-?\d+)?(?![\w/-]) ?")
+"""A number on its own: not one in a name, a path or a version behind a word."""
 CODE = re.compile(r"(`+[^`]*`+)")
 
 
@@ -67,3 +69,8 @@ def _with_attributes(lines: list[str], fields: frozenset[str]) -> list[str]:
         else:
             lines_out.append(f"    {line}" if inside else line)
     return lines_out
+
+
+def without_figures(text: str) -> str:
+    """Return a text of the search's index without its numbers, which nobody searches for."""
+    return FIGURE.sub("", text)
