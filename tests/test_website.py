@@ -26,6 +26,7 @@ from website.public import documented_at, public_modules  # noqa: E402
 from website.reference import page_of, reference_pages  # noqa: E402
 from website.release import package_of  # noqa: E402
 from website.results import result_folders, result_pages, results_of, script_of  # noqa: E402
+from website.sentences import findings  # noqa: E402
 from website.tutorials import alike, parsed, unparsed  # noqa: E402
 
 
@@ -206,3 +207,14 @@ def test_the_reference_is_made_where_no_package_is_installed() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "| `readout` |" in done.stdout
+
+
+def test_long_sentences_are_found_and_code_and_tables_are_none() -> None:
+    table = f"| {'cell ' * 50}. |\n|---|\n"
+    assert (
+        findings("a.md", f"# A title {'long ' * 50}\n\nRun it. See it.\n\n```bash\n{'word ' * 60}\n```\n\n{table}")
+        == []
+    )
+    long = "It is short. " * 3 + "word " * 41 + "end."
+    assert findings("a.md", long) == ["a.md: 42 words, expected at most 40: word word word word word word …"]
+    assert findings("a.md", "word " * 20 + "end.") == ["a.md: 21 words a sentence on average; expected at most 20"]
