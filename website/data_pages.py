@@ -152,6 +152,9 @@ RATES
 |---|---|---|
 CAMERAS
 
+`report RUN --format suspects` lists test images whose label may be wrong, as CSV, and the accuracy if all of these were
+wrong. With `--setting folds=5`, every image is tested by a head that did not see it.
+
 An editor that reads JSON schemas takes the output of `gate-runner new --schema`.
 
 Every field:

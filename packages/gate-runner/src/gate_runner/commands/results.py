@@ -204,7 +204,8 @@ def report(
     format_: Annotated[
         str,
         typer.Option(
-            "--format", help="html (one page), a table (md, csv, latex), or CSV: classes, confusions, slices, mistakes."
+            "--format",
+            help="html (one page), a table (md, csv, latex), or CSV: classes, confusions, slices, mistakes, suspects.",
         ),
     ] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,

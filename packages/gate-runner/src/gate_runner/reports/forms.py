@@ -21,13 +21,14 @@ from gate_runner.reports.slices import slices_as_csv
 from gate_runner.runs.folder import refuse_in_run
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, StoredRun, as_written, read_runs
+from gate_runner.runs.suspects import accuracy_range, suspects
 from gate_runner.runs.tested import wrong
 
 
 def report(
     *sources: Stored,
     output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes", "slices"] = "html",
+    form: Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes", "slices", "suspects"] = "html",
     pictures: int = 4,
     data_root: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
     tests: bool = True,
@@ -43,7 +44,7 @@ def report(
         form: ``"html"`` for the page, or the table of scores as ``"md"``, ``"csv"`` or ``"latex"``; as CSV,
             ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion,
             ``"slices"`` one for each slice, ``"mistakes"`` one for each test image of your own that was predicted
-            wrongly, with its file.
+            wrongly, with its file, ``"suspects"`` one for each whose label may be wrong.
         pictures: hardest test samples that the page shows for each benchmark.
         data_root: folder of original files, or of your own data, for these samples, or several: each benchmark takes
             the first that its data are in.
@@ -194,6 +195,25 @@ def mistakes_as_csv(contents: Contents) -> str:
     return csv_text(["run", "benchmark", "seed", "file", "truth", "prediction", "confidence"], rows)
 
 
+def suspects_as_csv(contents: Contents) -> str:
+    """A row per test image of one's own whose label may be wrong, the surest first."""
+    rows: list[list[object]] = []
+    known = 0
+    for run in contents.runs:
+        for result in run.results:
+            tested, predicted = run.tested(result), run.predicted(result)
+            if "confidence" in tested and predicted is not None:
+                known += 1
+                listed = suspects(tested, predicted)
+                bounds = accuracy_range(tested["truth"], predicted, len(listed))
+                rows += [[run.label, result.name, result.seed, *suspect, *bounds] for suspect in listed]
+    if not known:
+        folders = ", ".join(str(run.path) for run in contents.runs)
+        raise UsageError(f"--format suspects needs your own images with confidences; {folders} holds no such result")
+    heads = ["run", "benchmark", "seed", "file", "label", "prediction", "confidence", "threshold"]
+    return csv_text([*heads, "accuracy", "accuracy_if_all_are_wrong"], rows)
+
+
 def _by_class(contents: Contents) -> list[tuple[str, Result, Mapping[str, Any]]]:
     results = [(run.label, result) for run in contents.runs for result in run.results]
     return [(label, result, classes) for label, result in results if (classes := result.training.get("by_class"))]
@@ -207,6 +227,7 @@ _TABLES = {
     "confusions": confusions_as_csv,
     "mistakes": mistakes_as_csv,
     "slices": slices_as_csv,
+    "suspects": suspects_as_csv,
 }
 _STAND_INS = "micro/: synthetic stand-ins, not scores on the real data sets"
 
