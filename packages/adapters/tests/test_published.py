@@ -66,7 +66,7 @@ def test_gda_does_not_validate_on_classes_that_a_fold_lacks() -> None:
 
 def test_gda_weighs_its_parts_equally_where_nothing_validates() -> None:
     x, y, texts = world(4, 5, 4)
-    tuned = tune(tuning_data(x, y, class_embeddings=texts), "gda")
+    tuned = tune(tuning_data(x, y, class_embeddings=texts), "gda_published")
     assert (tuned.best_params, tuned.validation, tuned.candidates) == ({"alpha": 1.0}, None, ())
 
 

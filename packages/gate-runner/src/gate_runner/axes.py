@@ -23,7 +23,7 @@ PAPERS = ("wiktionary", "gpt3-5", "wiktionary+gpt3-5")
 """What ``auto`` chooses among besides no knowledge, where no source is named: ELEVATER's table 17."""
 PROBES = (
     "anchored", "logistic", "elevater", "gda", "lp++", "clap", "tip_adapter", "lda", "ss_text", "ss_text+", "proker",
-    "cross_modal", "gda_published", "clap_published",
+    "cross_modal", "gda_published", "clap_published", "ss_text_published", "ss_text+_published",
 )  # fmt: skip
 """How heads on fixed features are fitted: names of ``vision_adapters.tuning.METHODS``."""
 PROBES_WITHOUT_TEXTS = ("anchored", "logistic", "elevater", "lda")

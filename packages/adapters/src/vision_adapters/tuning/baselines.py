@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from vision_adapters.heads import LinearHead, fixed_head, language_head
 from vision_adapters.tuning.data import Tuned, TuningData, search
-from vision_adapters.tuning.unit_features import class_means, cosines
+from vision_adapters.tuning.unit_features import class_means, cosines, is_worthless
 
 SHARES = tuple(10.0 ** (half_decade / 2) for half_decade in range(-8, 5))
 STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-2, 13))
@@ -35,12 +35,35 @@ def tune_zero_shot(data: TuningData) -> Tuned:
     return Tuned("zero_shot", {}, score, language_head(texts, data.logit_scale).eval(), (), data.metric)
 
 
+def keeps_zero_shot(data: TuningData) -> bool:
+    """Whether a head of single images stays at zero-shot: nothing can be validated, and they do not speak against it.
+
+    They speak against it where the texts, which have not seen them, are near chance on them (`is_worthless`). A head
+    that is fitted again on part of
+    them keeps what was chosen on all.
+    """
+    if data.fixed is not None:
+        return data.fixed.get("kind") == "zero_shot"
+    if data.has_validation:
+        return False
+    guesses = cosines(data, F.normalize(data.features, dim=1)).argmax(1)
+    hits = float((guesses == data.labels).float().mean())
+    return not is_worthless(hits, len(guesses), data.classes)
+
+
+def kept_zero_shot(data: TuningData, method: str) -> Tuned:
+    """Zero-shot under a method's own name."""
+    head = language_head(unit_texts(data, method), data.logit_scale).eval()
+    return Tuned(method, {"kind": "zero_shot"}, None, head, (), data.metric)
+
+
 def tune_gda(data: TuningData) -> Tuned:
     r"""Gaussian discriminant analysis added to zero-shot, in closed form.
 
     $s\,v_c \cdot x + \alpha (w_c \cdot x + b_c)$ with $w_c = \Sigma^{-1}\mu_c$, $b_c = -\mu_c^\top\Sigma^{-1}\mu_c / 2$
     (equal priors), and $\Sigma^{-1} = d\,((n - 1)\hat\Sigma + \operatorname{tr}(\hat\Sigma) I)^{-1}$; $\alpha$
-    is chosen on validation. With one image per class, nothing can be validated, and alpha is 1.
+    is chosen on validation. With one image per class, nothing can be validated, and alpha is 1; 0 where the images do
+    not speak against zero-shot (`keeps_zero_shot`), for single images that vary much put it far below.
 
     Source:
         Wang et al., A hard-to-beat baseline for training-free CLIP-based adaptation (2024), and its released code. They
@@ -56,7 +79,8 @@ def tune_gda(data: TuningData) -> Tuned:
         for alpha in (0.0, *SHARES):
             yield {"alpha": alpha}, zero_shot + alpha * scores
 
-    return search(data, "gda", candidates(), gda_head(data), {"alpha": 1.0})
+    plain = {"alpha": 0.0 if keeps_zero_shot(data) else 1.0}
+    return search(data, "gda", candidates(), gda_head(data), plain)
 
 
 def gda_scores(data: TuningData) -> Float[Tensor, "n k"]:

@@ -10,7 +10,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vision_adapters.heads import LinearHead, fixed_head
-from vision_adapters.tuning.baselines import CacheHead, gda_head, gda_scores, unit_texts
+from vision_adapters.tuning.baselines import (
+    CacheHead,
+    gda_head,
+    gda_scores,
+    keeps_zero_shot,
+    kept_zero_shot,
+    unit_texts,
+)
 from vision_adapters.tuning.data import Tuned, TuningData, search
 from vision_adapters.tuning.unit_features import cosines
 
@@ -25,16 +32,29 @@ def tune_ss_text(data: TuningData) -> Tuned:
     r"""SS-Text: each class's text, moved by its own images; no step, no validation.
 
     Scores are $s \cos(w_c, x)$ with $w_c = v_c + s \sum_{i : y_i = c} x_i$, v and x at length 1 and s the logit scale.
-    At a scale of 100 the images of a class weigh far more than its text, so that one image of a class that varies much
-    puts it below zero-shot.
+    At a scale of 100 the images of a class weigh far more than its text: with one image per class it is the nearest
+    image, which can be far below zero-shot. There zero-shot is kept unless the images speak against it
+    (`keeps_zero_shot`); `tune_ss_text_published` has no such guard.
 
     Source:
         Silva-Rodriguez et al., the solver that "Few-shot, now for real" (MICCAI 2025) starts from, with an equal hold
         on every text. Chooses with nothing.
     """
-    weight = ss_text_weights(F.normalize(data.features, dim=1), data.targets(), unit_texts(data, "ss_text"),
-                             data.logit_scale)  # fmt: skip
-    return Tuned("ss_text", {}, None, _cosine_head(data, weight), (), data.metric)
+    texts = unit_texts(data, "ss_text")
+    return kept_zero_shot(data, "ss_text") if keeps_zero_shot(data) else _ss_text(data, "ss_text", texts)
+
+
+def tune_ss_text_published(data: TuningData) -> Tuned:
+    """SS-Text as its paper has it, also with one image per class.
+
+    Source: as `tune_ss_text`. Chooses with nothing.
+    """
+    return _ss_text(data, "ss_text_published", unit_texts(data, "ss_text_published"))
+
+
+def _ss_text(data: TuningData, method: str, texts: Tensor) -> Tuned:
+    weight = ss_text_weights(F.normalize(data.features, dim=1), data.targets(), texts, data.logit_scale)
+    return Tuned(method, {}, None, _cosine_head(data, weight), (), data.metric)
 
 
 def tune_ss_text_plus(data: TuningData) -> Tuned:
@@ -42,14 +62,27 @@ def tune_ss_text_plus(data: TuningData) -> Tuned:
 
     With $w_c = v_c + s \frac{n_c}{N} \sum_{i : y_i = c} x_i$, scores are $s \cos(w_c - \delta_c, x)$, $\delta_c$ being
     $2 w_c$ less the mean of all w, at length 1. A class without an image keeps its text before the push.
+    With one image per class, zero-shot is kept as in `tune_ss_text`.
 
     Source:
         Silva-Rodriguez et al., Few-shot, now for real: medical VLMs adaptation without balanced sets or validation
         (MICCAI 2025). Chooses with nothing.
     """
     texts = unit_texts(data, "ss_text+")
+    return kept_zero_shot(data, "ss_text+") if keeps_zero_shot(data) else _ss_text_plus(data, "ss_text+", texts)
+
+
+def tune_ss_text_plus_published(data: TuningData) -> Tuned:
+    """SS-Text+ as its paper has it, also with one image per class.
+
+    Source: as `tune_ss_text_plus`. Chooses with nothing.
+    """
+    return _ss_text_plus(data, "ss_text+_published", unit_texts(data, "ss_text+_published"))
+
+
+def _ss_text_plus(data: TuningData, method: str, texts: Tensor) -> Tuned:
     weight = ss_text_weights(F.normalize(data.features, dim=1), data.targets(), texts, data.logit_scale, adaptive=True)
-    return Tuned("ss_text+", {}, None, _cosine_head(data, pushed_apart(weight)), (), data.metric)
+    return Tuned(method, {}, None, _cosine_head(data, pushed_apart(weight)), (), data.metric)
 
 
 def ss_text_weights(

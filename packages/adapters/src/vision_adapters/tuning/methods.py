@@ -13,7 +13,14 @@ from torch import Tensor
 from vision_adapters.heads import LinearHead
 from vision_adapters.tuning.anchored import tune_anchored
 from vision_adapters.tuning.baselines import tune_gda, tune_logistic, tune_tip, tune_zero_shot, unit_texts
-from vision_adapters.tuning.closed_forms import tune_gda_published, tune_proker, tune_ss_text, tune_ss_text_plus
+from vision_adapters.tuning.closed_forms import (
+    tune_gda_published,
+    tune_proker,
+    tune_ss_text,
+    tune_ss_text_plus,
+    tune_ss_text_plus_published,
+    tune_ss_text_published,
+)
 from vision_adapters.tuning.data import HeldOut, Tuned, TuningData, tuning_data
 from vision_adapters.tuning.discriminant import tune_lda
 from vision_adapters.tuning.elevater import tune_elevater
@@ -36,6 +43,8 @@ METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "cross_modal": tune_cross_modal,
     "gda_published": tune_gda_published,
     "clap_published": tune_clap_published,
+    "ss_text_published": tune_ss_text_published,
+    "ss_text+_published": tune_ss_text_plus_published,
 }
 BALANCEABLE = ("anchored", "logistic", "tip_adapter")
 """Methods that take `class_weight`. Discriminants ("gda", "lda") give all classes the same prior as they are."""
@@ -48,7 +57,9 @@ def tune(data: TuningData, method: str | None = None, *, unlabelled: Any = None)
         data: from `tuning_data`; test data cannot be in it.
         method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lda", "lp++", "clap",
             "tip_adapter", "ss_text", "ss_text+", "proker" or "cross_modal"; "gda_published" and "clap_published" are
-            the papers' own search and penalty. With `unlabelled`: "stata" (the default), "ss_text_u" or "transclip".
+            the papers' own search and penalty,
+            "ss_text_published" and "ss_text+_published" have no guard at one shot.
+            With `unlabelled`: "stata" (the default), "ss_text_u" or "transclip".
         unlabelled: features [m, d] of images without labels, which these methods classify together with the others.
             Where they give no reason to leave zero-shot, the default tuner's head of the labels is taken, which may be
             zero-shot: `best_params["fallback"]` says why.

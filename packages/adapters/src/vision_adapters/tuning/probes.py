@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vision_adapters.heads import LinearHead, fixed_head
-from vision_adapters.tuning.baselines import unit_texts
+from vision_adapters.tuning.baselines import keeps_zero_shot, kept_zero_shot, unit_texts
 from vision_adapters.tuning.data import Tuned, TuningData, search
 
 STEPS, EVERY, MOMENTUM = 300, 10, 0.9
@@ -27,7 +27,8 @@ def tune_clap(data: TuningData) -> Tuned:
 
     The mean cross-entropy of $s \cos(w_c, x)$ plus $\sum_c \lambda_c \lVert w_c - v_c \rVert^2$, $\lambda_c$ being
     the mean zero-shot probability of class c on its own images; from w = v, 300 steps on all samples with momentum
-    0.9 at a rate that falls from 0.1 along a cosine.
+    0.9 at a rate that falls from 0.1 along a cosine. With one image per class, zero-shot is kept unless the images
+    speak against it (`keeps_zero_shot`); `tune_clap_published` has no such guard.
 
     Source:
         Silva-Rodriguez et al., A closer look at the few-shot adaptation of large vision-language models (2024), and its
@@ -36,7 +37,8 @@ def tune_clap(data: TuningData) -> Tuned:
         classes of the penalties, on texts before they are scaled to length 1 (`tune_clap_published`); here their sum,
         at length 1.
     """
-    return _clap(data, "clap", unit_texts(data, "clap"), 1.0)
+    texts = unit_texts(data, "clap")
+    return kept_zero_shot(data, "clap") if keeps_zero_shot(data) else _clap(data, "clap", texts, 1.0)
 
 
 def tune_clap_published(data: TuningData) -> Tuned:
