@@ -215,6 +215,6 @@ def test_long_sentences_are_found_and_code_and_tables_are_none() -> None:
         findings("a.md", f"# A title {'long ' * 50}\n\nRun it. See it.\n\n```bash\n{'word ' * 60}\n```\n\n{table}")
         == []
     )
-    long = "It is short. " * 3 + "word " * 41 + "end."
-    assert findings("a.md", long) == ["a.md: 42 words, expected at most 40: word word word word word word …"]
+    long = "It is short. " * 3 + "Then " + "word " * 40 + "end."
+    assert findings("a.md", long) == ["a.md: 42 words, expected at most 40: Then word word word word word …"]
     assert findings("a.md", "word " * 20 + "end.") == ["a.md: 21 words a sentence on average; expected at most 20"]
