@@ -26,7 +26,7 @@ LAYERS = (
     {"tasks", "detection"},
     {"heads"},
     {"benchmark"},
-    {"suites", "micro"},
+    {"suites", "micro", "shifts"},
     {"features"},
     {"encoders"},
     {"energy", "class_words", "signatures", "utilisation"},

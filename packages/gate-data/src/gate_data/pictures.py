@@ -71,6 +71,7 @@ class Pictures:
     fit: Fit = "crop"  # scales the largest middle part of that shape; "whole" scales both sides
     video: bool = False  # samples have a frame axis; all then have the same number of frames
     transparency: Transparency = "white"
+    after: Callable[[UInt8[np.ndarray, "3 h w"]], UInt8[np.ndarray, "3 h w"]] | None = None  # of each frame's pixels
 
     def __post_init__(self) -> None:
         """Keep paths in one piece: as objects, each worker of a loader would copy them."""
@@ -226,6 +227,8 @@ class Pictures:
         pixels = np.concatenate(
             [self._read(source, data, transform) for source, data in zip(frames, held, strict=True)]
         )
+        if self.after is not None:
+            pixels = np.stack([self.after(frame) for frame in pixels])
         shown = pixels if self.video else pixels[0]
         return Looked(content, shown, middle - start, time.perf_counter() - middle)
 

@@ -127,6 +127,15 @@ class DataSettings:
         "Which split of a detection set is scored: test or valid.\nPublished numbers are of valid at times.",
         identity="mode",
     )
+    shift: tuple[str, ...] = _data(
+        (),
+        "Score shifted test images, too: corruptions, resolution, grey, or e.g. fog,motion_blur.\n"
+        "``corruptions`` are the fifteen of ImageNet-C at five strengths, computed on the fly; of image classification "
+        "with a frozen encoder.",
+        read=words_in,
+        accepts=_WORDS,
+        metavar="LIST",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from gate_runner.reports.pictures import Roots, examples
 from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
 from gate_runner.reports.reliability import reliability
 from gate_runner.reports.scores import scores_table, task_types
+from gate_runner.reports.shifts import shifts
 from gate_runner.reports.slices import slices
 from gate_runner.runs.results import ENCODER, IMPORTED
 from gate_runner.runs.stored import StoredRun
@@ -51,6 +52,7 @@ def build_page(
         Section("slices", "By slice", slices(contents)),
         Section("confusions", "Who is taken for whom", parts.confusions(contents)),
         Section("reliability", "How far probabilities are right", reliability(contents)),
+        Section("shifts", "Under shifts", shifts(contents)),
         Section("details", "In detail", parts.details(contents)),
         Section("readouts", "Read-outs over depth", parts.readouts(contents)),
         Section("curves", "Learning curves", parts.curves(contents)),

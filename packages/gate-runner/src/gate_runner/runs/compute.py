@@ -108,6 +108,7 @@ def _compute(
     from gate_runner.runs.tested import rows_by_file
     from gate_runner.tasks import Job, run_task
     from gate_runner.tasks.backbone import untouched
+    from gate_runner.tasks.shifted import with_shifts
 
     memory = PeakMemory()
     progress("data", 0, 1)
@@ -157,6 +158,8 @@ def _compute(
         outcome, of_slices = with_slices(
             outcome, data, part.benchmark.task, part.seed, counts.get("test_items") if test is not None else None
         )
+        if part.settings.shift:
+            outcome = with_shifts(job, outcome)
         with phases.timed("data"):  # what the files hold is known from the bytes that were decoded
             digest, shared = all_data.digest(), shared_pictures(data, folded=part.settings.folds is not None)
         remember_digest(listing, digest)

@@ -18,6 +18,7 @@ from gate_runner.files import write
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
+from gate_runner.tasks.shifting import has_shifts
 from wary_files.limits import refuse_special
 
 if TYPE_CHECKING:  # it imports torch
@@ -115,6 +116,8 @@ class Part:
         if self.settings.keep_predictions and not self.folder.predictions_file(self.name, self.seed).exists():
             return None
         if self.settings.save_heads and not (self.folder.head_folder(self.name, self.seed) / "card.json").is_file():
+            return None
+        if result is not None and self.settings.shift and not has_shifts(result.training, self.settings.shift):
             return None
         if result is not None and result.scores[0].metric != self.benchmark.metrics[0] and "variant" in result.training:
             return None  # ELEVATER's own metric of VOC 2007 was another one before

@@ -21,6 +21,7 @@ from gate_runner.runs.part import Part
 from gate_runner.settings import Settings
 from gate_runner.tasks.coop.points import members
 from gate_runner.tasks.registry import find_task_type
+from gate_runner.tasks.shifting import refuse_unshifted
 
 if TYPE_CHECKING:
     from gate_runner.encoders.encoder import Encoder
@@ -101,6 +102,8 @@ def make_request(
             raise UsageError(
                 f"setting keep_zero_shot {watched.id}: {watched.task} has no class prompts; name image classification"
             )
+    if how.shift:
+        refuse_unshifted(how, list(benchmarks.values()))
     spec = encoder_or_spec if isinstance(encoder_or_spec, str) else encoder_or_spec.spec
     folder = (
         Path("runs") / folder_name(spec, how.limit, None if how.items is None else how.items.digest)

@@ -1,0 +1,93 @@
+"""A result's scores on shifted test images: the same head, paired with its scores on the images as they are."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from gate_data.pictures import Pictures
+from gate_runner.errors import DataError
+from gate_runner.shifts import Shift, named_shifts
+from gate_runner.shifts.applied import LEAST
+from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.registry import known_task_type, run_task
+from paired_scores.paired import paired_test
+
+_LOG = logging.getLogger(__name__)
+
+
+def with_shifts(job: Job, outcome: Outcome) -> Outcome:
+    """Score every shift at every strength, and add its rows to the outcome's training.
+
+    A row has the headline's value with its interval, and the paired difference from the images as they are. The head
+    is fitted on images that are not shifted; what the encoder gives is kept for each shift.
+
+    Raises:
+        DataError: test images that are videos, or smaller than 16 pixels; shows the file or the size.
+    """
+    images = job.data.test.images
+    _check(images)
+    shifts = named_shifts(job.settings.shift)
+    plain = outcome.scores[0]
+    statistic = known_task_type(job.benchmark.task).statistic(plain.metric)
+    settings = job.settings.changed(save_heads=False, keep_predictions=False, shift=())
+    solved: dict[str, Any] = {}
+    rows = []
+    for number, shift in enumerate(shifts):
+        job.progress("shifts", number, len(shifts))
+        test = replace(job.data.test, images=_shifted(images, shift))
+        data = replace(job.data, test=test)
+        again = run_task(replace(job, data=data, settings=settings, shared={"solved": solved}, checkpoint=None))
+        score = again.scores[0]
+        pair = paired_test(
+            plain.metric,
+            [outcome.samples],
+            [again.samples],
+            seed=job.seed,
+            resamples=1000,
+            permutations=99,
+            most=99,
+            statistic=statistic,
+        )
+        unit = score.value / pair.second if pair.second else 1.0  # a score in per cent, or as a share
+        rows.append(
+            {
+                "shift": shift.name,
+                "strength": shift.strength,
+                "metric": score.metric,
+                "value": score.value,
+                "low": score.low,
+                "high": score.high,
+                "change": [pair.difference * unit, pair.low * unit, pair.high * unit],
+            }
+        )
+    job.progress("shifts", len(shifts), len(shifts))
+    return replace(outcome, training={**outcome.training, "shifts": rows})
+
+
+def _shifted(images: Tensor | Pictures, shift: Shift) -> Tensor | Pictures:
+    if isinstance(images, Pictures):
+        return replace(images, after=shift)
+    return torch.from_numpy(np.stack([shift(image) for image in images.numpy()]))
+
+
+def _check(images: Tensor | Pictures) -> None:
+    """Refuse what cannot be shifted: videos, and images that are smaller in their files than a shift needs."""
+    if len(images.shape) != 4:
+        raise DataError(f"setting shift: test samples have the shape {tuple(images.shape[1:])}; expected still images")
+    if isinstance(images, Pictures):
+        for (source,) in images.files:
+            if isinstance(source, str):
+                with Image.open(source) as file:
+                    size = file.size
+                if min(size) < LEAST:
+                    raise DataError(
+                        f"{source} has {size[0]} x {size[1]} pixels and cannot be shifted: expected at least {LEAST} a "
+                        "side; take the file out, or leave out --setting shift"
+                    )
