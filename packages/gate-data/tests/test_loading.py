@@ -136,7 +136,7 @@ def test_cards_are_read_without_torch() -> None:
 
 def test_every_data_set_has_a_card_or_a_table() -> None:
     names = gate_data.data_sets()
-    assert len(names) == len(set(names)) == 31 + 20 + 35 + 15 + 2 + 3
+    assert len(names) == len(set(names)) == 31 + 20 + 35 + 15 + 4 + 2 + 3
     assert set(gate_data.SHEETS) | set(gate_data.ICINW) <= set(names)
 
 

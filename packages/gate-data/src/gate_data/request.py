@@ -40,6 +40,7 @@ class DataRequest:
         size: side, or height and width, in pixels at which images are read from files; those in memory keep their own.
         skip_unreadable: look at every picture of lists of files, and leave out those that cannot be read.
         drop_near: leave out what is trained or validated on and is a near copy of a test image, see `gate_data.near`.
+        note_near: name test images that are near copies of others in the data's note; every image is read for it.
         sheet: what was published of the data set, which the data's note tells apart from what is there; or None.
         seed: of a draw that the data set's protocol has, such as CoOp's few images of each class.
     """
@@ -51,6 +52,7 @@ class DataRequest:
     sheet: Sheet | None = None
     seed: int = 0
     drop_near: bool = False
+    note_near: bool = False
 
     def cap(self, count: int) -> int:
         """How many of ``count`` samples to make."""

@@ -120,9 +120,10 @@ def load_matching(spec: str, device: str = "cpu") -> MatchingModel:
         architecture = next(iter(config.architectures or ()), "none")
         if architecture not in _KINDS:
             raise ValueError(f"its architecture is {architecture}; expected {', '.join(_KINDS)}")
-        model = getattr(transformers, architecture).from_pretrained(place, trust_remote_code=False)
-        processors: Any = transformers.AutoProcessor
-        processor = processors.from_pretrained(place, trust_remote_code=False)
+        form = getattr(transformers, architecture)
+        model = form.from_pretrained(place, trust_remote_code=False, use_safetensors=True)
+        library: Any = transformers
+        processor = library.AutoProcessor.from_pretrained(place, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ValueError(f"model {spec!r}: {' '.join(str(error).split())[:300]}") from error
     return MatchingModel(model.to(device), processor)

@@ -104,7 +104,7 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
     def load(root: Path, request: DataRequest) -> Data[Any]:
         lists, form = parts_of(own, root, skip_missing=request.skip_unreadable), originals.form
         lists = with_exif(own, lists)
-        if not request.drop_near:
+        if request.note_near and not request.drop_near:
             splits = lists.splits(form.share, form.grouped)
             lists = replace(lists, note="; ".join(filter(None, [lists.note, near_note(splits)])))
         shaped = replace(form, map_side=_map_side(lists)) if task == "segmentation" else form

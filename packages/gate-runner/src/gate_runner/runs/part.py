@@ -94,7 +94,8 @@ class Part:
         """What the benchmark's source is asked for."""
         how = self.settings
         seed = self.seed if "coop" in self.benchmark.training else 0
-        return DataRequest(how.data_root, how.limit, size, how.skip_unreadable, seed=seed, drop_near=how.drop_near)
+        near = {"drop_near": how.drop_near, "note_near": True}
+        return DataRequest(how.data_root, how.limit, size, how.skip_unreadable, seed=seed, **near)
 
     @property
     def same_data(self) -> tuple[str, ...]:
