@@ -49,6 +49,7 @@ def trained(module: nn.Module, recipe: object) -> list[float]:
 
 
 def test_clip_lora_trains_updates_of_the_attention_alone() -> None:
+    pytest.importorskip("peft")
     module = Small()
     settings = clip_lora(module, shots=4, lr=0.01, steps=40)
     assert (settings.rank, settings.alpha, settings.targets) == (2, 1, ["attention"])

@@ -234,8 +234,10 @@ def test_variants_have_names_of_their_own() -> None:
     assert (benchmark.training["shots"], benchmark.training["split"]) == ("1", "valid")
     with pytest.raises(UsageError, match="has no variant 'train'"):
         find_benchmark("odinw-lot@train")
-    with pytest.raises(UsageError, match="benchmark 'ade20k' has no variants"):
+    with pytest.raises(UsageError, match="benchmark 'ade20k' has no variant '5'; there is ade20k@zero-shot-seg"):
         find_benchmark("ade20k@5")
+    with pytest.raises(UsageError, match="benchmark 'clevr-math' has no variants"):
+        find_benchmark("clevr-math@5")
     with pytest.raises(UsageError, match="--shots does not apply to 'ade20k'"):
         find_task_type("segmentation").variants(find_benchmark("ade20k"), Settings(shots="5"))
     with pytest.raises(UsageError, match=r"--shots is a list of numbers and full, e\.g\. 0,5,full, not 'few'"):

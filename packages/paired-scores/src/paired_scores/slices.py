@@ -25,7 +25,14 @@ _WORK = 400_000_000
 
 @dataclass(frozen=True)
 class Slice:
-    """One part of the test samples."""
+    """One part of the test samples.
+
+    Example:
+        >>> hits = np.array([1.0] * 60 + [0.0] * 20)
+        >>> day, night = slice_scores("acc@1", hits, ["day"] * 40 + ["night"] * 40).rows
+        >>> night.name, night.samples, night.value, night.difference
+        ('night', 40, 0.5, -0.5)
+    """
 
     name: str
     samples: int
@@ -49,6 +56,12 @@ class Slices:
         gap: the best value less the worst, among the same slices.
         p_gap: of the permutation test of the gap.
         clusters: of samples that belong together, or None.
+
+    Example:
+        >>> hits = np.array([1.0] * 60 + [0.0] * 20)
+        >>> slices = slice_scores("acc@1", hits, ["day"] * 40 + ["night"] * 40)
+        >>> slices.worst, slices.gap, slices.p_gap < 0.01
+        ('night', 0.5, True)
     """
 
     rows: tuple[Slice, ...]

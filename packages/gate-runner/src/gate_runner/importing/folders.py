@@ -48,6 +48,10 @@ class Imported:
         results: how many results, of one benchmark and seed each.
         skipped: file, reason and places of what holds no score that is taken.
         tools: each file's tool.
+
+    Example:
+        >>> Imported({"ViT-B-32": Path("runs/imported/ViT-B-32")}, 1, 1, (), {"results.csv": "CLIP_benchmark"}).scores
+        1
     """
 
     folders: Mapping[str, Path]

@@ -130,11 +130,13 @@ class RunFolder:
     ) -> Result:
         """Write a result, and its per-sample outcomes first, so that a result is never without them."""
         if samples is not None:
-            result = replace(result, samples_sha256=samples_digest(samples))
+            # Digests of what an earlier file held, and this one does not, go.
+            training = {name: value for name, value in result.training.items() if name not in (PREDICTED, TESTED)}
             if predicted is not None:
-                result = replace(result, training={**result.training, PREDICTED: samples_digest(predicted)})
+                training[PREDICTED] = samples_digest(predicted)
             if tested:
-                result = replace(result, training={**result.training, TESTED: _rows_digest(tested)})
+                training[TESTED] = _rows_digest(tested)
+            result = replace(result, samples_sha256=samples_digest(samples), training=training)
             write(self.samples_file(result.name, result.seed), _npz(samples, predicted, tested=tested or {}))
         if probabilities is not None:
             write(self.predictions_file(result.name, result.seed), _npz(probabilities, name="predictions"))

@@ -29,7 +29,7 @@ class Shift:
 
     Example:
         >>> pixels = np.arange(3 * 16 * 16, dtype=np.uint8).reshape(3, 16, 16)
-        >>> Shift("contrast", 5)(pixels).std() < pixels.std()
+        >>> bool(Shift("contrast", 5)(pixels).std() < pixels.std())
         True
     """
 
