@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eqben_builder.progress import Progress
     from eqben_builder.suites import Gallery, SuiteData, SuiteLine, SuiteTable
     from eqben_builder.suites.galleries import GalleryLine
-    from eqben_builder.suites.rankings import Ranking
+    from eqben_builder.suites.ranked import Ranking
 
 GALLERIES = ("coco", "flickr30k")
 ALL = "compositional"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eqben_builder.formats import PairRow
     from eqben_builder.suites import Gallery, SuiteTable
     from eqben_builder.suites.galleries import GalleryLine
-    from eqben_builder.suites.rankings import Ranking
+    from eqben_builder.suites.ranked import Ranking
 
 
 def write_results_page(

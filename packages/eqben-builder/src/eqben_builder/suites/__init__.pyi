@@ -13,10 +13,10 @@ from .galleries import encode_gallery as encode_gallery
 from .galleries import gallery_table as gallery_table
 from .galleries import read_gallery as read_gallery
 from .micro import micro_suite as micro_suite
-from .rankings import Ranking as Ranking
-from .rankings import rankings as rankings
-from .rankings import ranks_of as ranks_of
-from .rankings import telling_captions as telling_captions
+from .ranked import Ranking as Ranking
+from .ranked import rankings as rankings
+from .ranked import ranks_of as ranks_of
+from .ranked import telling_captions as telling_captions
 from .reading import read_suite as read_suite
 from .registry import SUITES as SUITES
 from .results import gallery_records as gallery_records
