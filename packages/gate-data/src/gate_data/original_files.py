@@ -286,7 +286,9 @@ def to_data(
         lacking = len(targets["test"] - targets["train"])
         start = f"limit {request.limit:,} leaves {len(targets['train']):,} classes in training"
         notes.append(f"{start}; {lacking:,} of {len(targets['test']):,} in test are never trained" if lacking else "")
-    return Data(splits[0], splits[1], splits[2], parts.classes, "; ".join(filter(None, notes)))
+    # Names of files may be bytes that are not UTF-8: a result's file could not be read again with them.
+    note = "; ".join(filter(None, notes)).encode("utf-8", "backslashreplace").decode()
+    return Data(splits[0], splits[1], splits[2], parts.classes, note)
 
 
 GROUP = "[splits] group"
