@@ -232,7 +232,7 @@ def test_caches_of_sizes_are_apart(tmp_path: Path) -> None:
     folders = [FeatureCache.of(encoder, "0" * 64, root=tmp_path).folder for encoder in (square, wide, again)]
     assert all(folders)
     assert folders[0] == folders[2] != folders[1]
-    expected = b"{'side': 32, 'fit': 'crop', 'video': False, 'transparency': 'white'} (3, 32, 32)"
+    expected = b"{'side': 32, 'fit': 'crop', 'video': False, 'transparency': 'white', 'after': None} (3, 32, 32)"
     assert how_read(Pictures.of(["a.png"], 32)) == expected
     assert how_read(Pictures.of(["a.png"], (32, 64))) != expected
 

@@ -327,7 +327,10 @@ def test_the_command(two: list[StoredRun], tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(SystemExit) as ended:
         main(["report", folders[0], "--format", "pdf"])
     assert ended.value.code == 2
-    assert "must be one of html, md, csv, latex, classes, confusions, mistakes, not 'pdf'" in capsys.readouterr().err
+    assert (
+        "must be one of html, md, csv, latex, classes, confusions, mistakes, slices, suspects, not 'pdf'"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_browser_takes_the_page_without_a_complaint(two: list[StoredRun], tmp_path: Path) -> None:

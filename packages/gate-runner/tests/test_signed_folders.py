@@ -54,7 +54,7 @@ RESULTS: dict[str, tuple[Callable[[Content], object], str]] = {
     "scores unknown key": (lambda file: file["scores"][0].update(other=1), "field 'scores.0.other' is 1"),
     "scores lack a key": (lambda file: file["scores"][0].pop("low"), "field 'scores.0.low' is"),
     "a text as value": (lambda file: file["scores"][0].update(value="0.9"), "field 'scores.0.value' is '0.9'"),
-    "null as value": (lambda file: file["scores"][0].update(chance=None), "field 'scores.0.chance' is None"),
+    "null as value": (lambda file: file["scores"][0].update(chance=None), "a score has no interval or no chance"),
     "NaN as value": (lambda file: file["scores"][0].update(value=float("nan")), "is not a result file"),
     "direction": (lambda file: file["scores"][0].update(direction="up"), "field 'scores.0.direction' is 'up'"),
     "name": (lambda file: file.update(name=3), "field 'name' is 3"),

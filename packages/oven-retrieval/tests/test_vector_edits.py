@@ -112,13 +112,19 @@ def test_what_a_killed_encoding_left_does_not_hinder_the_next_edit(tmp_path):
 def test_what_was_damaged_is_not_copied_under_new_digests(tmp_path):
     kb = build_kb(entities(0, 40), tmp_path / "kb")
     encode_names(kb, Seeded(), tmp_path / "vectors", encoder_name="seeded")
-    for file in ("vectors/vectors.bin", "kb/name.utf8.bin"):
+
+    def damage(file):
         content = bytearray((tmp_path / file).read_bytes())
         content[5] ^= 1
         (tmp_path / file).write_bytes(content)
+
+    damage("vectors/vectors.bin")
     encoder = Seeded()
     encode_names(kb, encoder, tmp_path / "vectors", encoder_name="seeded", overwrite=True)
     assert len(encoder.asked) == 40
+    damage("kb/name.utf8.bin")
+    with pytest.raises(FolderError, match=r"name.utf8.bin, row 0: its bytes have changed"):
+        encode_names(kb, Seeded(), tmp_path / "vectors", encoder_name="seeded", overwrite=True)
     for edit in (lambda: add_entities(kb, entities(40, 41)), lambda: remove_entities(kb, ["Q3"])):
         with pytest.raises(FolderError, match=r"name.utf8.bin: its bytes have changed"):
             edit()

@@ -43,7 +43,7 @@ def work():
 """
 
 
-def sent(work: str, number: signal.Signals, *, guarded: bool = True, wait: float = 20.0) -> tuple[int | None, str]:
+def sent(work: str, number: signal.Signals, *, guarded: bool = True, wait: float = 90.0) -> tuple[int | None, str]:
     """Exit status and output of a command that gets a signal; None where it does not end."""
     script = _START + work + ("command()" if guarded else "work()")
     process = subprocess.Popen(
@@ -51,7 +51,7 @@ def sent(work: str, number: signal.Signals, *, guarded: bool = True, wait: float
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
+    time.sleep(1.5)  # until it waits, also on a busy machine
     process.send_signal(number)
     try:
         output, _ = process.communicate(timeout=wait)
