@@ -163,7 +163,7 @@ def test_who_only_lists_files_loads_no_torch(tmp_path: Path) -> None:
     write_benchmark(guess(tmp_path).values, file)
     code = (
         "import sys; from gate_runner.runs.request import make_request, parts_of; "
-        f"parts_of(make_request({str(file)!r}, 'micro-clip', output={str(tmp_path / 'run')!r})); "
+        f"parts_of(make_request({str(file)!r}, 'micro-clip', output={str(tmp_path / 'runs' / 'run')!r})); "
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
