@@ -39,7 +39,8 @@ OTHER = Settings(
     split="valid", prompts="gpt3:5", knowledge_from="glip=x",
     language_model="mine:words", patch_features=("sclip", "value"), preset="naclip",
     class_words=Path(__file__).with_name("chosen_items.json"), background="threshold", background_threshold="0.25",
-    refine="pamr", proxy="micro-clip/random:1", shift=("grey",), executor="slurm", executor_options={"partition": "gpu"},
+    refine="pamr", proxy="micro-clip/random:1", shift=("grey",), executor="slurm",
+    executor_options={"partition": "gpu"},
 )  # fmt: skip
 
 
