@@ -104,11 +104,9 @@ def _compute(
     from gate_runner.benchmarks.resolving import resolve
     from gate_runner.encoders.probe import chosen_precision, rate
     from gate_runner.features import FeatureCache
-    from gate_runner.runs.slicing import with_slices
     from gate_runner.runs.tested import rows_by_file
     from gate_runner.tasks import Job, run_task
     from gate_runner.tasks.backbone import untouched
-    from gate_runner.tasks.shifted import with_shifts
 
     memory = PeakMemory()
     progress("data", 0, 1)
@@ -155,10 +153,15 @@ def _compute(
             outcome, note, counts = in_full(part, run_task(job), all_data)
         else:
             outcome, note, counts = run_task(job), "", {}
-        outcome, of_slices = with_slices(
-            outcome, data, part.benchmark.task, part.seed, counts.get("test_items") if test is not None else None
-        )
+        of_slices = ""
+        if data.test.columns:
+            from gate_runner.runs.slicing import with_slices
+
+            order = counts.get("test_items") if test is not None else None
+            outcome, of_slices = with_slices(outcome, data, part.benchmark.task, part.seed, order)
         if part.settings.shift:
+            from gate_runner.tasks.shifted import with_shifts
+
             outcome = with_shifts(job, outcome)
         with phases.timed("data"):  # what the files hold is known from the bytes that were decoded
             digest, shared = all_data.digest(), shared_pictures(data, folded=part.settings.folds is not None)

@@ -19,7 +19,6 @@ from gate_runner.errors import DataError, UsageError, printable
 from gate_runner.runs.estimated import chosen_of, is_adaptive
 from gate_runner.runs.part import Part
 from gate_runner.settings import Settings
-from gate_runner.tasks.coop.points import members
 from gate_runner.tasks.registry import find_task_type
 from gate_runner.tasks.shifting import refuse_unshifted
 
@@ -136,7 +135,10 @@ def own_files(benchmarks: Iterable[Benchmark], output: Path) -> dict[str, dict[s
 
 def _present(name: str, settings: Settings) -> list[Benchmark]:
     """What a name stands for; of a pack that few have all of, what the data root holds, with a warning of the rest."""
-    name = members(name, settings.protocol)
+    if name == "coop":
+        from gate_runner.tasks.coop.points import members
+
+        name = members(name, settings.protocol)
     benchmarks = resolve([name])
     if name not in PARTIAL or settings.data_root is None:
         return benchmarks

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.errors import UsageError
-from gate_runner.shifts import named_shifts
 
 if TYPE_CHECKING:
     from gate_runner.benchmark import Benchmark
@@ -21,6 +20,8 @@ def refuse_unshifted(settings: Settings, benchmarks: Sequence[Benchmark]) -> Non
     Raises:
         UsageError: an unknown shift, a trained encoder, chosen items, folds, or a benchmark of another task type.
     """
+    from gate_runner.shifts import named_shifts
+
     named_shifts(settings.shift)
     if settings.tune != "frozen" or settings.items is not None or settings.folds is not None:
         raise UsageError(
@@ -36,5 +37,7 @@ def refuse_unshifted(settings: Settings, benchmarks: Sequence[Benchmark]) -> Non
 
 def has_shifts(training: Mapping[str, Any], names: Sequence[str]) -> bool:
     """Whether a result's ``training`` holds the scores of all shifts that names ask for."""
+    from gate_runner.shifts import named_shifts
+
     scored = {(row["shift"], row["strength"]) for row in training.get("shifts", ())}
     return all((shift.name, shift.strength) in scored for shift in named_shifts(names))
