@@ -1,4 +1,7 @@
-"""How a benchmark reads a data set's own files, and the way that all lists of samples take to three splits."""
+"""How a benchmark reads a data set's own files, and the way that all lists of samples take to three splits.
+
+One file of more than 400 lines: every kind of list takes the same way, and each step hands its note to the next.
+"""
 
 from __future__ import annotations
 
