@@ -28,7 +28,7 @@ class Fusion(nn.Module):
 
 
 def main(steps: int = 150) -> dict[str, float]:
-    """Train on made-up pictures with two captions each; return how often a right caption wins, and EqSim's term."""
+    """Train on made-up pictures with two captions each; return accuracies, EqSim's term and hard pairs."""
     generator = torch.Generator().manual_seed(0)
     count, captions = 96, 2
     images = torch.randn(count, 12, generator=generator)
@@ -44,7 +44,7 @@ def main(steps: int = 150) -> dict[str, float]:
         )  # fmt: skip
     matching, close, distant = nn.BCEWithLogitsLoss(), EqSimITMLoss("v2"), EqSimITMLoss("v1")
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    equivariance = 0.0
+    equivariance, hard_pairs = 0.0, 0
     for _ in range(steps):
         rows = torch.randperm(count, generator=generator)[:32]
         own = rows * captions + torch.randint(captions, (32,), generator=generator)
@@ -55,6 +55,7 @@ def main(steps: int = 150) -> dict[str, float]:
         s_ji, s_jj = model(others, texts[own]), model(others, false)
         logits, matched = torch.cat([s_ii, s_ij]), torch.cat([torch.ones(32), torch.zeros(32)])
         hard = negatives.hard
+        hard_pairs += int(hard.sum())
         regularised = close(s_ii[hard], s_ij[hard], s_ji[hard], s_jj[hard])
         regularised = regularised + distant(s_ii[~hard], s_ij[~hard], s_ji[~hard], s_jj[~hard])
         loss = matching(logits, matched) + 0.1 * regularised
@@ -62,7 +63,8 @@ def main(steps: int = 150) -> dict[str, float]:
         loss.backward()
         optimiser.step()
         equivariance = float(regularised.detach())
-    return {"before": before, "after": accuracy(model, images, texts, captions), "equivariance": equivariance}
+    after = accuracy(model, images, texts, captions)
+    return {"before": before, "after": after, "equivariance": equivariance, "hard": hard_pairs / (32 * steps)}
 
 
 @torch.no_grad()

@@ -52,3 +52,4 @@ def test_a_matching_head_learns_from_kept_pair_scores() -> None:
     assert done["before"] < 0.1
     assert done["after"] > 0.8
     assert 0 < done["equivariance"] < 1
+    assert done["hard"] == 0.5  # half of each batch is drawn from the stored scores

@@ -88,6 +88,10 @@ def number_as_grid():
     return with_(encode_patches=lambda images: (torch.zeros(len(images), 4, 8), 4))
 
 
+def with_texts():
+    return with_(encode_text=lambda texts: torch.tensor([[float(len(text))] * 192 for text in texts]))
+
+
 def whole_texts():
     return with_(encode_text=lambda texts: torch.zeros(len(texts), 192, dtype=torch.long))
 

@@ -359,6 +359,10 @@ def test_own_encoder(own: str) -> None:
     assert encoder.image_size == 32
     assert features(encoder).shape == (3, 192)
     assert encoder.provides() == ["patches"]
+    texts = load_encoder(f"{own}:with_texts")
+    assert texts.provides() == ["patches", "text"]
+    assert texts.text is not None
+    assert texts.text(["a", "abc"])[:, 0].tolist() == [1.0, 3.0]
 
 
 @pytest.mark.parametrize(

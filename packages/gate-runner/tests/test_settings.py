@@ -67,10 +67,10 @@ def test_words_give_the_settings_again(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     monkeypatch.setattr("gate_runner.planning.plan.plan", planned)
     # Shifts are refused where encoders are trained, as they are in the other.
-    asked = [OTHER.changed(shift=()), Settings(isolate="worker", shift=("grey",)), Settings(isolate="worker")]
-    for settings in asked:
+    tried = [OTHER.changed(shift=()), Settings(isolate="worker", shift=("grey",)), Settings(isolate="worker")]
+    for settings in tried:
         CliRunner().invoke(app, ["plan", "digits", *words_for(settings)])
-    assert received == asked
+    assert received == tried
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63])

@@ -94,8 +94,8 @@ class Part:
         """What the benchmark's source is asked for."""
         how = self.settings
         seed = self.seed if "coop" in self.benchmark.training else 0
-        asked = DataRequest(how.data_root, how.limit, size, how.skip_unreadable, seed=seed)
-        return replace(asked, drop_near=how.drop_near, note_near=True)
+        request = DataRequest(how.data_root, how.limit, size, how.skip_unreadable, seed=seed)
+        return replace(request, drop_near=how.drop_near, note_near=True)
 
     @property
     def same_data(self) -> tuple[str, ...]:
