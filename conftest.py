@@ -4,6 +4,7 @@ import atexit
 import collections
 import gc
 import os
+import random
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -27,8 +28,12 @@ settings.load_profile("any-machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--first N``: a look at everything in a minute or two, as each wheel gets in an environment of its own."""
+    """``--first N``: a look at everything in a minute or two, as each wheel gets; ``--seed N``: any order.
+
+    pytest-randomly would seed the generators before each test, too, and hide that a test draws from a global one.
+    """
     parser.addoption("--first", type=int, default=0, help="run the first N tests of each file")
+    parser.addoption("--seed", type=int, help="shuffle files, and tests within a file")
 
 
 def pytest_configure() -> None:
@@ -40,7 +45,16 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep what ``--first`` asks for."""
+    """Shuffle as ``--seed`` asks, a file's tests together for its fixtures, and keep what ``--first`` asks for."""
+    seed = config.getoption("--seed")
+    if seed is not None:
+        shuffled = random.Random(seed)
+        files = collections.defaultdict[object, list[pytest.Item]](list)
+        for item in items:
+            files[item.path].append(item)
+        items[:] = []
+        for path in shuffled.sample(list(files), len(files)):
+            items += shuffled.sample(files[path], len(files[path]))
     limit, seen = config.getoption("--first"), collections.Counter[object]()
     if limit:
         rest = []

@@ -29,8 +29,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from gate_runner.encoders import load_encoder
 from vision_adapters import HeadClassifier
+from vision_features.encoders import load_encoder
 
 RESULTS = Path(__file__).parent / "results"
 SHOTS, LEFT, TESTED = (1, 2, 3, 5, 20, 100), 20, 600

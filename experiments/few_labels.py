@@ -1,22 +1,21 @@
-"""Few labels or none: one-shot methods, transduction in seven regimes, calibration, and coverage of sets.
+"""Few labels or none: calibration, coverage of sets, and the time of transduction.
 
-    python experiments/few_labels.py --pictures FOLDER [--label-errors FOLDER] [--batches 60] [--part coverage]
+    python experiments/few_labels.py --pictures FOLDER [--label-errors FOLDER] [--part coverage]
 
 ``FOLDER`` has a folder of images for each class, at any depth; scikit-learn's digits are the second real set. The
-feature world is made up: 100 classes in 20 groups, images and texts each around a mean of their own, in 512 dimensions;
-"frequent" draws classes by Zipf's law, "shifted" has long axes and texts far off, so that zero-shot is poor.
+feature world is made up (`feature_world.py`).
 ``--label-errors`` takes ``NAME_test_set_pyx.npy`` and ``NAME_test_set_original_labels.npy`` of cleanlab/label-errors:
 out-of-sample probabilities of real test sets. Writes results/few_labels.json and .md.
 
-The seven regimes are those of Zanella et al. (CVPR 2025): batches of 64 or 1,000 images with few of the classes, and
-all. Intervals are 95 %, Student's, over draws or batches of the gain on zero-shot, paired.
+"floor" is the calibration error that right probabilities would have on as many test images, "debiased" is the error
+after calibration less what noise adds to it (`paired_scores.metrics.calibration_error`). What methods gain on zero-shot
+is measured by `few_labels_shots.py` and `few_labels_regimes.py`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import time
 from pathlib import Path
@@ -25,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-import torch.nn.functional as F
+from feature_world import world
 from few_images import features_of, unit
 from icinw_few_shot import interval
 from PIL import Image
@@ -33,114 +32,23 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from gate_runner.encoders import load_encoder
-from paired_scores.metrics import evaluate
-from vision_adapters.calibration import calibrate, fit_temperature
+from paired_scores.metrics import calibration_error, evaluate
+from vision_adapters.calibration import SoftmaxMap, calibrate, fit_softmax_map
 from vision_adapters.conformal import ConformalSets, OpenWorld, coverage_of, full_conformal_sets, transport_to_labels
 from vision_adapters.tuning import transduce, tune, tuning_data
 
 RESULTS = Path(__file__).parent / "results"
-REGIMES = ((64, 1, 4), (64, 2, 10), (64, 5, 25), (1000, 5, 25), (1000, 25, 50), (1000, 50, 100), (10_000, 100, 100))
-WORLDS = {"plain": {}, "frequent": {"zipf": True}, "shifted": {"long": 0.6, "off": 0.3}}
-CALIBRATION_DRAWS = range(200, 210)
-"""Not those of 0 to 9 and 100 to 109, on which the rule for a temperature was chosen."""
-METHODS = ("anchored", "ss_text", "ss_text+", "proker", "cross_modal", "gda", "clap", "clap_published", "tip_adapter")
-
-
-def world(seed: int, *, zipf: bool = False, long: float = 0.3, off: float = 0.25, classes: int = 100) -> list[Tensor]:
-    """Return features, labels and texts; a fifth of the images lies in another class of its group."""
-    generator = torch.Generator().manual_seed(seed)
-    scales = torch.arange(1, 513).float() ** -long
-    scales = scales / scales.norm()
-    draw = lambda *shape: torch.randn(*shape, generator=generator) * scales  # noqa: E731
-    groups, count = max(classes // 5, 1), 20_000
-    group = torch.arange(classes) % groups
-    centres = 0.5 * (math.sqrt(0.5) * draw(groups, 512)[group] + math.sqrt(0.5) * draw(classes, 512))
-    parts = 0.4 * draw(classes, 6, 512)
-    frequency = 1 / torch.arange(1, classes + 1).float() if zipf else torch.ones(classes)
-    labels = torch.multinomial(frequency, count, replacement=True, generator=generator)
-    moved = (labels + groups * torch.randint(1, 5, (count,), generator=generator)) % classes
-    place = torch.where(torch.rand(count, generator=generator) < 0.2, moved, labels)
-    part = parts[place, torch.randint(6, (count,), generator=generator)]
-    widths = (0.7 + 0.6 * torch.rand(classes, generator=generator))[labels, None]
-    images = F.normalize(draw(512), dim=0) + centres[place] + part + 0.7 * widths * draw(count, 512)
-    texts = F.normalize(draw(512), dim=0) + centres + off * draw(classes, 512)
-    return [F.normalize(images, dim=1), labels, F.normalize(texts, dim=1)]
-
-
-def regimes(batches: int) -> list[dict[str, object]]:
-    """Return accuracy by regime and world: zero-shot, and what others gain on it."""
-    rows = []
-    for name, options in WORLDS.items():
-        x, y, texts = world(0, **options)
-        generator = torch.Generator().manual_seed(1)
-        for size, least, most in REGIMES:
-            hits: dict[str, list[float]] = {}
-            fallbacks = 0
-            for _ in range({64: batches, 1000: max(batches // 6, 2)}.get(size, 2)):
-                present = int(torch.randint(least, most + 1, (1,), generator=generator))
-                classes = torch.randperm(100, generator=generator)[:present]
-                pool = torch.isin(y, classes).nonzero().flatten()
-                rows_of = pool[torch.randperm(len(pool), generator=generator)[:size]]
-                guesses = {"zero-shot": (x[rows_of] @ texts.T).argmax(1)}
-                for method in ("stata", "transclip"):
-                    free = transduce(x[rows_of], texts, method=method, guard=False)
-                    guesses[f"{method}, no guard"] = free.probabilities.argmax(1)
-                guarded = transduce(x[rows_of], texts)
-                fallbacks += guarded.fallback != ""
-                guesses["stata"] = guarded.probabilities.argmax(1)
-                for method, guess in guesses.items():
-                    hits.setdefault(method, []).append(100 * float((guess == y[rows_of]).double().mean()))
-            plain = np.array(hits["zero-shot"])
-            row: dict[str, object] = {"world": name, "batch": size, "classes": f"{least}-{most}"}
-            row |= {"zero-shot": float(plain.mean()), "fallbacks": fallbacks / len(plain)}
-            for method, values in hits.items():
-                if method != "zero-shot":
-                    row[method] = interval((np.array(values) - plain).tolist())
-            ahead = np.array(hits["stata"]) - np.array(hits["transclip, no guard"])
-            row["stata on transclip"] = interval(ahead.tolist())
-            rows.append(row)
-            print(row, flush=True)
-    return rows
-
-
-def few_shots(digits: tuple[Tensor, Tensor, Tensor]) -> list[dict[str, object]]:
-    """Return what methods gain on zero-shot at few shots, over twenty draws."""
-    rows = []
-    for name in ("plain", "shifted", "digits, micro-clip"):
-        for shots in (1, 4):
-            gains: dict[str, list[float]] = {}
-            zero = []
-            for seed in range(20):
-                x, y, texts = digits if name.startswith("digits") else world(seed, classes=10, **WORLDS[name])
-                order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
-                shown = torch.cat([order[y[order] == label][:shots] for label in range(10)])
-                tested = order[~torch.isin(order, shown)]
-                unseen, tested = tested[:240], tested[240:1240]
-                data = tuning_data(x[shown], y[shown], class_embeddings=texts)
-                zero.append(accuracy(tune(data, "zero_shot").scores(x[tested]), y[tested]))
-                heads = {method: tune(data, method) for method in METHODS}
-                heads |= {
-                    f"{m} + 240": tune(data, m, unlabelled=x[unseen]) for m in ("stata", "ss_text_u", "transclip")
-                }
-                for method, tuned in heads.items():
-                    gains.setdefault(method, []).append(accuracy(tuned.scores(x[tested]), y[tested]) - zero[-1])
-            row = {"data": name, "shots": shots, "zero-shot": float(np.mean(zero))}
-            rows.append(row | {method: interval(values) for method, values in gains.items()})
-            print(rows[-1], flush=True)
-    return rows
-
-
-def accuracy(scores: Tensor, y: Tensor) -> float:
-    """Return accuracy in points."""
-    return 100 * float((scores.argmax(1) == y).double().mean())
+CALIBRATION_DRAWS = range(400, 410)
+"""Not those of 0 to 9, 100 to 109, 200 to 209 and 300 to 307, on which temperature, share and scale were chosen."""
+HEADS = ((5, "anchored"), (20, "anchored"), (20, "logistic"))
+"""Images per class, and method."""
 
 
 def calibration(sets: dict[str, tuple[np.ndarray, np.ndarray]], errors: Path | None) -> list[dict[str, object]]:
     """Return calibration errors of unseen images before and after, over ten draws."""
     rows = []
     for name, (x, y) in sets.items():
-        for shots, method in ((5, "anchored"), (20, "anchored"), (20, "logistic")):
+        for shots, method in HEADS:
             values = []
             for seed in CALIBRATION_DRAWS:
                 rng = np.random.default_rng(seed)
@@ -150,7 +58,8 @@ def calibration(sets: dict[str, tuple[np.ndarray, np.ndarray]], errors: Path | N
                 data = tuning_data(torch.from_numpy(x[shown]), torch.from_numpy(y[shown]))
                 tuned = tune(data, method)
                 scores, true = tuned.scores(torch.from_numpy(x[rest])), torch.from_numpy(y[rest])
-                values.append(before_and_after(scores, true, calibrate(data, method, tuned=tuned).temperature))
+                fitted = calibrate(data, method, tuned=tuned)
+                values.append(before_and_after(scores, true, SoftmaxMap(fitted.temperature, fitted.uniform)))
             rows.append({"data": name, "head": method, "labels": f"{shots} a class", **mean_of(values)})
             print(rows[-1], flush=True)
     for file in sorted(errors.glob("*_pyx.npy")) if errors else ():
@@ -161,24 +70,32 @@ def calibration(sets: dict[str, tuple[np.ndarray, np.ndarray]], errors: Path | N
             values = []
             for seed in CALIBRATION_DRAWS:
                 order = torch.randperm(len(p), generator=torch.Generator().manual_seed(seed))
-                fitted = fit_temperature(p[order[:count]].log(), y[order[:count]])
-                values.append(before_and_after(p[order[count:]].log(), y[order[count:]], fitted))
+                fitted_map = fit_softmax_map(p[order[:count]].log(), y[order[:count]])
+                values.append(before_and_after(p[order[count:]].log(), y[order[count:]], fitted_map))
             rows.append({"data": f"{name} (label-errors)", "head": "as given", "labels": str(count), **mean_of(values)})
             print(rows[-1], flush=True)
     return rows
 
 
-def before_and_after(scores: Tensor, y: Tensor, temperature: float) -> list[float]:
-    """Return calibration error, Brier score and log-loss before and after."""
-    probabilities = [scores.double().softmax(1), (scores.double() / temperature).softmax(1)]
+def before_and_after(scores: Tensor, y: Tensor, fitted: SoftmaxMap) -> list[float]:
+    """Return calibration error, Brier score and log-loss before and after, the floor and the debiased error."""
+    probabilities = [scores.double().softmax(1), fitted.probabilities(scores.double())]
     names = ("calibration_error", "brier", "log_loss")
-    return [evaluate(name, p.clamp(0, 1), y, resamples=0).value for name in names for p in probabilities]
+    values = [evaluate(name, p.clamp(0, 1), y, resamples=0).value for name in names for p in probabilities]
+    error = calibration_error(probabilities[1].clamp(0, 1), y)
+    return [*values, error.floor, error.debiased]
 
 
-def mean_of(values: list[list[float]]) -> dict[str, float]:
-    """Return their means, by name."""
+def mean_of(values: list[list[float]]) -> dict[str, object]:
+    """Return their means by name, the halves of two 95 % intervals over draws, and the draws."""
     names = ("error before", "error after", "Brier before", "Brier after", "log-loss before", "log-loss after")
-    return {name: float(value) for name, value in zip(names, np.mean(values, axis=0), strict=True)}
+    means = {
+        name: float(value) for name, value in zip((*names, "floor", "debiased"), np.mean(values, axis=0), strict=True)
+    }
+    for place, name in enumerate(("± before", "± after")):
+        means[name] = interval([row[place] for row in values])[1]
+    order = ("error before", "± before", "error after", "± after", "floor", "debiased", *names[2:])
+    return {"draws": f"{CALIBRATION_DRAWS[0]} to {CALIBRATION_DRAWS[-1]}"} | {name: means[name] for name in order}
 
 
 def coverage(sets: dict[str, tuple[np.ndarray, np.ndarray]]) -> list[dict[str, object]]:
@@ -252,34 +169,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pictures", type=Path, required=True)
     parser.add_argument("--label-errors", type=Path)
-    parser.add_argument("--batches", type=int, default=60)
     parser.add_argument("--part", action="append", help="what to measure again; all parts by default")
     options = parser.parse_args()
     torch.set_num_threads(1)
     files = sorted(path for path in options.pictures.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
     names = np.unique([path.parent.name for path in files], return_inverse=True)[1].astype(np.int64)
     digits = load_digits()
-    drawn = [Image.fromarray((image * 15.9).astype(np.uint8)).convert("RGB") for image in digits.images]
     pictures = [Image.open(path).convert("RGB") for path in files]
     sets = {
         f"{options.pictures.name}, lite:0": (features_of("lite:0", pictures), names),
         "digits, pixels": (digits.data.astype(np.float32), digits.target.astype(np.int64)),
     }
-    small = load_encoder("micro-clip")
-    with torch.no_grad():
-        texts = torch.as_tensor(small.encode_text([f"the digit {name}" for name in range(10)])).float()
-    of_digits = torch.from_numpy(features_of("micro-clip", drawn)), torch.from_numpy(sets["digits, pixels"][1]), texts
     parts = {
         "seconds": timed,
-        "regimes": lambda: regimes(options.batches),
-        "few shots": lambda: few_shots(of_digits),
         "calibration": lambda: calibration(sets, options.label_errors),
         "coverage": lambda: coverage(sets),
     }
     file = RESULTS / "few_labels.json"
     report = json.loads(file.read_text()) if file.exists() else {}
     for part in options.part or parts:
-        report |= {part: parts[part]()} | ({"batches": options.batches} if part == "regimes" else {})
+        report |= {part: parts[part]()}
         file.write_text(json.dumps(report, indent=1) + "\n")
     (RESULTS / "few_labels.md").write_text(as_markdown(report))
 
@@ -289,25 +198,23 @@ def as_markdown(report: dict[str, object]) -> str:
     lines = [
         "# Few labels or none",
         "",
-        f"Printed by `experiments/few_labels.py`, {report['batches']} batches of 64. Gains are points of accuracy on",
-        "zero-shot with their 95 % interval. Feature worlds are made up; digits and images are real.",
+        "Printed by `experiments/few_labels.py`. Feature worlds are made up; digits and images are real.",
+        "Floor: what right probabilities would have on as many images.",
+        "Gains of methods: few_labels_shots.md, few_labels_regimes.md.",
         "CPU seconds for 10,000 images and 100 classes on one thread: "
         + ", ".join(f"{name} {value:.1f}" for name, value in report["seconds"].items())
         + ".",
     ]
-    for part in ("regimes", "few shots", "calibration", "coverage"):
+    for part in ("calibration", "coverage"):
         rows = report.get(part) or [{}]
         assert isinstance(rows, list)
         heads = list(rows[0])
         lines += ["", f"## {part.capitalize()}", "", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-        lines += ["| " + " | ".join(_cell(row[head]) for head in heads) + " |" for row in rows]
+        lines += ["| " + " | ".join(_cell(row.get(head)) for head in heads) + " |" for row in rows]
     return "\n".join([*lines, ""])
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, list | tuple):
-        middle, half = value
-        return f"{middle:+.1f} ± {half:.1f}"
     return f"{value:.3g}" if isinstance(value, float) else "" if value is None else str(value)
 
 

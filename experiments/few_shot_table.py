@@ -34,16 +34,16 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from gate_runner.encoders import load_encoder
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.tuning import HeldOut, tune, tuning_data
+from vision_features.encoders import load_encoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
 
-    from gate_runner.encoders import Encoder
+    from vision_features.encoders import Encoder
 
 RESULTS = Path(__file__).with_name("results")
 METHODS = ("zero_shot", "anchored", "logistic", "gda", "lp++", "clap", "tip_adapter", "elevater")

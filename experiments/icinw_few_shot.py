@@ -37,7 +37,6 @@ import torch.nn.functional as F
 from scipy.stats import t as student
 
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
-from gate_runner.encoders import load_encoder
 from gate_runner.tasks import Job
 from gate_runner.tasks.elevater.heads import features_of
 from gate_runner.tasks.elevater.texts import class_texts
@@ -46,6 +45,7 @@ from gate_runner.tasks.variants import of_classification
 from paired_scores.metrics import evaluate
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.tuning import HeldOut, Tuned, TuningData, tune, tuning_data
+from vision_features.encoders import load_encoder
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "anchored"

@@ -23,7 +23,7 @@ import timm
 
 import gate_runner
 from eevee import Outcomes, choose_items, estimate
-from eevee.items.outcomes import read_outcomes
+from eevee.items.reading import read_outcomes
 
 RESULTS = Path(__file__).with_name("results")
 # timm's small test architectures are untrained here: what differs between them is the architecture.

@@ -36,8 +36,6 @@ from patch_adaptor import PatchAdaptor, fit_patch_map, pack
 from torch import nn
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, render
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.micro_clip import load_micro_clip
 from oven_retrieval.evaluation import harmonic_mean
 from oven_retrieval.models import Clip2Clip, Weights, grid_search
 from oven_retrieval.models.contrastive import (
@@ -50,6 +48,8 @@ from oven_retrieval.models.contrastive import (
     train_dual,
 )
 from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
+from vision_features.encoders import load_encoder
+from vision_features.encoders.micro_clip import load_micro_clip
 
 RESULTS = Path(__file__).parent / "results"
 ENTITIES = list(itertools.product(COLOURS, MATERIALS, SHAPES))

@@ -3,12 +3,12 @@
     python experiments/sizes.py --as before      # before a change of the packages' shape
     python experiments/sizes.py --as after       # after it: writes results/sizes.json, prints both
 
-- Files that a first ``gate-runner run digits --limit 20`` passes: a function of theirs runs, in one process, from an
-  empty cache.
+- Files that a first ``gate-runner run digits --limit 20`` passes, in one process, from an empty cache: a function of
+  theirs runs, or the body of a class at the import; how many do by functions alone is printed next to it.
 - Lines of source by package: of code and documentation together, files of ``src`` alone.
-- ``import`` of each package and of all its public names: CPU seconds, median of five processes, and MB that
+- ``import`` of each package and of all its public names: CPU seconds, median of ``--rounds`` processes, and MB that
   are resident afterwards. Bytecode is there.
-- CPU seconds of commands that print something small, median of five.
+- CPU seconds of ``--help`` of every command of docs/commands.md, likewise, and of ``prompts show``.
 - Passages of six lines or more that stand in two packages: blank lines, comments and imports left out.
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import datetime
 import json
 import os
 import platform
@@ -24,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -32,16 +34,22 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results" / "sizes.json"
 WINDOW = 6
 ROUNDS = 5
+COMMANDS_PAGE = ROOT / "docs" / "commands.md"
+"""Every command by its heading; `tests/test_commands_page.py` proves that it lists them all."""
+SLOW = 0.4
+"""CPU seconds that a ``--help`` takes at most, as planned."""
 
 PASSED = """
-import json, sys, threading
+import inspect, json, sys, threading
 place = sys.argv[1]
-seen = set()
+seen, functions = set(), set()
 
 def noted(frame, event, argument):
     code = frame.f_code
     if code.co_filename.startswith(place) and "/src/" in code.co_filename and code.co_name != "<module>":
         seen.add(code.co_filename[len(place):])
+        if code.co_flags & inspect.CO_OPTIMIZED:  # not the body of a class, which an import runs
+            functions.add(code.co_filename[len(place):])
 
 threading.settrace(noted)
 sys.settrace(noted)
@@ -52,7 +60,7 @@ except SystemExit as ended:
     assert ended.code in (0, None), ended.code
 sys.settrace(None)
 threading.settrace(None)
-print(json.dumps(sorted(seen)))
+print(json.dumps([sorted(seen), sorted(functions)]))
 """
 
 IMPORTED = """
@@ -66,15 +74,6 @@ for name in getattr(module, "__all__", []):
 own = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([own.ru_utime + own.ru_stime, own.ru_maxrss / 1024, "torch" in sys.modules]))
 """
-
-COMMANDS = {
-    "gate-runner --help": ["gate_runner.cli", "main", "--help"],
-    "eevee --help": ["eevee.cli", "console", "--help"],
-    "prompts --help": ["knowledge_prompts.__main__", "main", "--help"],
-    "prompts show": ["knowledge_prompts.__main__", "main", "show", "cat"],
-    "oven --help": ["oven_retrieval.cli", "console", "--help"],
-    "eqben --help": ["eqben_builder.cli", "console", "--help"],
-}
 
 
 def modules() -> dict[str, Path]:
@@ -95,10 +94,17 @@ def files_passed() -> dict[str, Any]:
     if done.returncode:
         raise SystemExit(done.stderr[-3000:])
     by_package: dict[str, int] = defaultdict(int)
-    passed = json.loads(done.stdout.splitlines()[-1])
+    passed, functions = json.loads(done.stdout.splitlines()[-1])
     for path in passed:
         by_package[path.split("/")[0]] += 1
-    return {"all": len(passed), "by_package": dict(sorted(by_package.items()))}
+    runner = [path.partition("/src/gate_runner/")[2] for path in passed if path.startswith("gate-runner/")]
+    by_functions = {"all": len(functions), "gate-runner": sum(path.startswith("gate-runner/") for path in functions)}
+    return {
+        "all": len(passed),
+        "by_functions": by_functions,
+        "by_package": dict(sorted(by_package.items())),
+        "runner": runner,
+    }
 
 
 def lines() -> dict[str, int]:
@@ -109,12 +115,12 @@ def lines() -> dict[str, int]:
     }
 
 
-def import_costs() -> dict[str, dict[str, Any]]:
+def import_costs(rounds: int) -> dict[str, dict[str, Any]]:
     """CPU seconds and resident MB of importing each package and using one name of it."""
     costs = {}
     for name in modules():
         runs = []
-        for _ in range(ROUNDS + 1):
+        for _ in range(rounds + 1):
             done = subprocess.run(
                 [sys.executable, "-W", "ignore", "-c", IMPORTED, name], capture_output=True, text=True, check=True
             )
@@ -128,27 +134,51 @@ def import_costs() -> dict[str, dict[str, Any]]:
     return costs
 
 
-def command_seconds() -> dict[str, float]:
-    """CPU seconds of small commands."""
-    seconds = {}
-    for name, (module, function, *words) in COMMANDS.items():
-        code = (
-            f"import sys, importlib, resource\nsys.argv = ['command', *{words!r}]\n"
-            f"try: getattr(importlib.import_module({module!r}), {function!r})()\n"
-            "except SystemExit as ended: assert not ended.code, ended.code\n"
-            "own = resource.getrusage(resource.RUSAGE_SELF)\n"
-            "print(own.ru_utime + own.ru_stime)"
-        )
-        runs = []
-        for _ in range(ROUNDS + 1):
-            done = subprocess.run(
-                [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False
-            )
-            if done.returncode:
-                raise SystemExit(f"{name}: {done.stderr[-2000:]}")
-            runs.append(float(done.stdout.splitlines()[-1]))
-        seconds[name] = round(statistics.median(runs[1:]), 2)
-    return seconds
+def programs() -> dict[str, list[str]]:
+    """Module and function that each installed command starts."""
+    tables = [tomllib.loads(path.read_text("utf-8")) for path in sorted(ROOT.glob("packages/*/pyproject.toml"))]
+    return {name: at.split(":") for table in tables for name, at in table["project"].get("scripts", {}).items()}
+
+
+def cpu_seconds(words: list[str], rounds: int) -> float:
+    """CPU seconds of a command in a process of its own: the median, of processes that find bytecode."""
+    module, function = programs()[words[0]]
+    code = (
+        f"import sys, importlib, resource\nsys.argv = {words!r}\n"
+        f"try: getattr(importlib.import_module({module!r}), {function!r})()\n"
+        "except SystemExit as ended: assert not ended.code, ended.code\n"
+        "own = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "print(own.ru_utime + own.ru_stime)"
+    )
+    runs = []
+    for _ in range(rounds + 1):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(words)}: {done.stderr[-2000:]}")
+        runs.append(float(done.stdout.splitlines()[-1]))
+    return round(statistics.median(runs[1:]), 2)
+
+
+def empty_process() -> float:
+    """CPU seconds of a process that does nothing: other work on the machine makes all CPU seconds longer alike."""
+    code = "import resource; own = resource.getrusage(resource.RUSAGE_SELF); print(own.ru_utime + own.ru_stime)"
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(ROUNDS)]
+    return round(statistics.median(map(float, runs)), 3)
+
+
+def help_seconds(pattern: str, rounds: int) -> dict[str, Any]:
+    """CPU seconds of each command's help: the median and the slowest of all, and those that take longer than `SLOW`."""
+    every = re.findall(r"^#+ `(.+)`$", COMMANDS_PAGE.read_text("utf-8"), re.MULTILINE)
+    listed = [command for command in every if re.fullmatch(pattern, command)]
+    seconds = {command: cpu_seconds([*command.split(), "--help"], rounds) for command in listed}
+    slowest = max(seconds, key=seconds.__getitem__)
+    return {
+        "commands": len(seconds),
+        "median": statistics.median(seconds.values()),
+        "slowest": {slowest: seconds[slowest]},
+        f"above_{SLOW:g}": {command: took for command, took in seconds.items() if took > SLOW},
+        "programs": {command: took for command, took in seconds.items() if " " not in command},
+    }
 
 
 def code_lines(source: str) -> list[tuple[int, str]]:
@@ -192,17 +222,23 @@ def copied_passages() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--as", dest="name", default="after", help="under which name the figures are kept")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="processes whose median counts, after one more")
+    parser.add_argument("--commands", default=".*", help="a pattern of the commands whose help is measured")
     parser.add_argument("--passages", action="store_true", help="print the copied passages alone")
     options = parser.parse_args()
     if options.passages:
         print("\n".join(copied_passages()))
         return
     figures = {
+        "date": datetime.date.today().isoformat(),
+        "load": round(os.getloadavg()[0], 1),
+        "empty_process_cpu_seconds": empty_process(),
         "machine": {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()},
         "files_of_a_first_run": files_passed(),
         "lines": lines(),
-        "imports": import_costs(),
-        "commands_cpu_seconds": command_seconds(),
+        "imports": import_costs(options.rounds),
+        "help_cpu_seconds": help_seconds(options.commands, options.rounds),
+        "prompts_show_cpu_seconds": cpu_seconds(["prompts", "show", "cat"], options.rounds),
         "copied_passages": copied_passages(),
     }
     report = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}

@@ -396,7 +396,7 @@ def eevee_table() -> tuple[list[bytes], Read]:
 
 
 def eevee_outcomes() -> tuple[list[bytes], Read]:
-    from eevee.items.outcomes import read_outcomes
+    from eevee.items.reading import read_outcomes
 
     values = (np.random.default_rng(0).random((6, 24)) < 0.5).astype(float)
     whole = saved(digits=values, models=np.array(list("abcdef")))
@@ -422,10 +422,11 @@ def knowledge_texts() -> tuple[list[bytes], Read]:
 
 
 def eqben_json() -> tuple[list[bytes], Read]:
-    from eqben_builder.untrusted import json_lines, load_json
+    from eqben_builder.untrusted import json_lines
+    from wary_files.json_files import read_json
 
     def read(path: Path) -> object:
-        return load_json(path), list(json_lines(path))
+        return read_json(path), list(json_lines(path))
 
     return [json.dumps({"0": {"filename": "1.jpg", "caption": "ä", "n": [1, 2.5, None]}}).encode()], in_file(
         "a.json", read
@@ -567,10 +568,10 @@ def runner_heads() -> tuple[list[bytes], Read]:
     """The card of a saved head, with the digest of what it says."""
     import torch
 
-    from gate_runner.encoders import load_encoder
-    from gate_runner.heads.saved import KeptHead, load_head, save_head
     from vision_adapters.heads import LinearHead
     from vision_adapters.saved import card_digest
+    from vision_features.encoders import load_encoder
+    from vision_features.heads.saved import KeptHead, load_head, save_head
 
     encoder, folder = load_encoder("micro-clip/random", device="cpu"), PLACE / "head"
     about = {"method": "logistic", "classes": ["cat", "dog"]}
@@ -594,8 +595,8 @@ def runner_heads() -> tuple[list[bytes], Read]:
 
 def runner_tuned() -> tuple[list[bytes], Read]:
     """The card of a trained encoder."""
-    from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.tuned import load_tuned, save_tuned
+    from vision_features.encoders import load_encoder
+    from vision_features.encoders.tuned import load_tuned, save_tuned
 
     encoder, folder = load_encoder("micro-clip/random", device="cpu"), PLACE / "tuned"
     assert encoder.module is not None
@@ -613,9 +614,9 @@ def runner_tuned() -> tuple[list[bytes], Read]:
 
 def runner_recipes() -> tuple[list[bytes], Read]:
     """A recipe's file, as far as the recipe that a training takes."""
-    from gate_runner.encoders import load_encoder
     from gate_runner.settings import Settings
     from gate_runner.tasks.recipes import recipe_for
+    from vision_features.encoders import load_encoder
 
     module = load_encoder("micro-clip/random", device="cpu").module
     content = b'base = "gate"\nlr = 1e-4\nsteps = 100\nbatch_size = 8\nweight_decay = 0.01\nschedule = "cosine"\n'

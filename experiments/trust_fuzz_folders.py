@@ -375,9 +375,9 @@ def eevee_files(root: Path) -> tuple[list[bytes], Read]:
 
 def runner_configurations(root: Path) -> tuple[list[bytes], Read]:
     """``--config``: a TOML file and a manifest, as far as the request."""
-    from gate_runner.configuration import read_configuration
     from gate_runner.runs.request import make_request
     from gate_runner.settings import Settings
+    from gate_runner.settings.configuration import read_configuration
 
     folder = fresh(root, "configurations")
     (folder / "run.toml").write_text(
@@ -402,9 +402,9 @@ def runner_weights(root: Path) -> tuple[list[bytes], Read]:
     """A head's tensors, with the digest that its card should have of them."""
     import torch
 
-    from gate_runner.encoders import load_encoder
-    from gate_runner.heads.saved import KeptHead, load_head, save_head
     from vision_adapters.heads import LinearHead
+    from vision_features.encoders import load_encoder
+    from vision_features.heads.saved import KeptHead, load_head, save_head
 
     encoder, folder = load_encoder("micro-clip/random", device="cpu"), fresh(root, "weights")
     about = {"method": "logistic", "classes": ["cat", "dog"]}
@@ -439,8 +439,8 @@ def runner_captioned(root: Path) -> tuple[list[bytes], Read]:
 def runner_own_folders(root: Path) -> tuple[list[bytes], Read]:
     """A folder of one's own: its TOML, table, COCO file, words of classes; guessed, and read."""
     from gate_data.own import guess, originals_from
-    from gate_data.own.class_names import names_from_file
     from gate_data.own.reading import read_benchmark
+    from wary_files.class_names import names_from_file
 
     folder = fresh(root, "own")
     for name in "abcd":
@@ -515,13 +515,13 @@ def cached_features(root: Path) -> tuple[list[bytes], Read]:
     """A segment of the feature cache: rows, their digests, and what its writer noted; unfinished ones, too."""
     import torch
 
-    from gate_runner.features import FeatureCache, digests_of, shelf
+    from vision_features.features import FeatureCache, digests_of, segments
 
     folder, texts = fresh(root, "features"), digests_of(list("abcdefghij"))
     rows = torch.arange(30.0).reshape(10, 3)
 
     def read() -> object:
-        shelf._SOUND.clear()  # as in a new process
+        segments._SOUND.clear()  # as in a new process
         cache = FeatureCache(folder / "encoder")
         features = cache.rows("t", "text", texts, 4, lambda numbers: rows[numbers])[:]
         if features.shape != rows.shape or features.dtype != rows.dtype:

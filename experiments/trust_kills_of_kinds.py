@@ -116,7 +116,7 @@ def trained_runs(root: Path) -> Kind:
 
 def finetunings(root: Path) -> Kind:
     """`adapt finetune` on a folder of pictures; its head is copied to a place of its own."""
-    from gate_runner.heads import load_head
+    from vision_features.heads import load_head
 
     pictures = photos(root)
 
@@ -133,9 +133,9 @@ def finetunings(root: Path) -> Kind:
 
 def saved_heads(root: Path) -> Kind:
     """A head over an old one: of both, one is there and whole."""
-    from gate_runner.encoders import load_encoder
-    from gate_runner.heads.saved import KeptHead, load_head, save_head
     from vision_adapters.heads import LinearHead
+    from vision_features.encoders import load_encoder
+    from vision_features.heads.saved import KeptHead, load_head, save_head
 
     encoder = load_encoder("micro-clip/random", device="cpu")
 
@@ -165,8 +165,8 @@ def saved_heads(root: Path) -> Kind:
 
 def saved_encoders(root: Path) -> Kind:
     """A trained encoder over an old one."""
-    from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.tuned import load_tuned, save_tuned
+    from vision_features.encoders import load_encoder
+    from vision_features.encoders.tuned import load_tuned, save_tuned
 
     encoder = load_encoder("micro-clip/random", device="cpu")
     assert encoder.module is not None
@@ -216,8 +216,8 @@ def copies_of_the_hub(root: Path) -> Kind:
 
 def cached_features(root: Path) -> Kind:
     """Features of 400 pictures in batches of 4, written as they come."""
-    from gate_runner.encoders import load_encoder
-    from gate_runner.features import FeatureCache, digests_of
+    from vision_features.encoders import load_encoder
+    from vision_features.features import FeatureCache, digests_of
 
     encoder = load_encoder("micro-clip/random", device="cpu")
     images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (400, 3, 32, 32)).astype(np.uint8))

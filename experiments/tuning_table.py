@@ -30,8 +30,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from gate_runner.api import run
 from gate_runner.comparison import compare
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.loading import load_encoder
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.loading import load_encoder
 
 RESULTS = Path(__file__).parent / "results"
 SIDE = 64

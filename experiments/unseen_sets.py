@@ -25,11 +25,11 @@ import torch
 from icinw_few_shot import interval
 
 from eqben_builder.micro import COLOURS, MATERIALS, SHAPES, Item, Scene, sample_scene
-from gate_runner.encoders import load_encoder
-from gate_runner.micro.making import draw, scenes_of
+from eqben_builder.stand_ins.drawing import draw, scenes_of
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.tuning import HeldOut, tune, tuning_data
+from vision_features.encoders import load_encoder
 
 RESULTS = Path(__file__).parent / "results"
 SHOTS, DRAWS = (1, 2, 5), 10
@@ -99,7 +99,7 @@ def scores() -> dict[str, dict[str, list[float]]]:
         for each in (TRAINED, TESTED):
             seed = 7_000_000 + 10_000 * number + each
             scenes = scenes_of(seed, each * count, lambda rng, index, make=make, count=count: make(rng, index % count))
-            pictures = draw(scenes, seed, noise=0.08).images
+            pictures = torch.from_numpy(draw(scenes, seed, noise=0.08).images).movedim(-1, 1).contiguous()
             features.append(torch.cat([encoder.encode_image(batch).cpu() for batch in pictures.split(256)]))
             labels.append(torch.arange(each * count) % count)
         prompts = build_prompts(ClassPrompts(name, ["a {}"], list(classes)))

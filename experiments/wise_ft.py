@@ -29,7 +29,6 @@ from gate_data.data import Data, Split
 from gate_data.request import DataRequest
 from gate_runner.api import run
 from gate_runner.benchmarks import BENCHMARKS
-from gate_runner.micro.natural import cifar100
 
 RESULTS = Path(__file__).parent / "results"
 KEPT = ("cifar100", "imagenet1k")
@@ -37,8 +36,8 @@ _GREY = torch.tensor([0.299, 0.587, 0.114])
 
 
 def greys(request: DataRequest) -> Data:
-    """The pictures of micro/cifar100 without their colours; see `cifar100`."""
-    data = cifar100(request)
+    """The pictures of micro/cifar100 without their colours."""
+    data = BENCHMARKS["cifar100"].load("micro", request)
 
     def shifted(split: Split) -> Split:
         assert isinstance(split.images, torch.Tensor)

@@ -26,6 +26,7 @@ IMPORT_NAMES = {
     "oven-retrieval": "oven_retrieval",
     "eevee": "eevee",
     "gate-data": "gate_data",
+    "vision-features": "vision_features",
     "gate-runner": "gate_runner",
 }
 ARROWS: dict[str, set[str]] = {
@@ -38,6 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "oven-retrieval": {"paired-scores", "wary-files"},
     "eevee": {"wary-files"},
     "gate-data": {"wary-files"},
+    "vision-features": {"adapters", "gate-data", "knowledge-prompts", "paired-scores", "wary-files"},
 }
 """Which of ours a library imports and requires: `docs/architecture.md` draws them. `gate-runner` requires all."""
 LIBRARIES = {folder: name for folder, name in IMPORT_NAMES.items() if folder != "gate-runner"}
@@ -50,8 +52,9 @@ HEAVY = {
 IF_INSTALLED = {
     "eqsim": {"jaxtyping"},  # for types alone
     "paired-scores": {"jaxtyping"},
-    "knowledge-prompts": {"open_clip", "torch"},  # a user's encoder by its name, and its tensors
-    "gate-runner": {"lightning", "pyarrow", "umap"},  # a callback, a table in Parquet, a map of features
+    "knowledge-prompts": {"jaxtyping", "open_clip", "torch"},  # for types alone; an encoder by its name, its tensors
+    "vision-features": {"pyarrow"},  # a table in Parquet
+    "gate-runner": {"lightning", "umap"},  # a callback, a map of features
 }
 """What a package takes where a user has it, and names where it is missing."""
 
@@ -177,6 +180,7 @@ def test_importing_all_of_a_library_loads_no_other_and_no_extra(folder: str) -> 
         "adapters": ["torch", "sklearn"],
         "eevee": ["deap"],
         "oven-retrieval": ["rapidfuzz"],
+        "vision-features": ["open_clip", "timm"],
     }.get(folder, [])
     others = set(IMPORT_NAMES.values()) - {IMPORT_NAMES[folder], *(IMPORT_NAMES[name] for name in below(folder))}
     assert not own & others
@@ -207,8 +211,12 @@ def test_a_package_requires_those_of_its_arrows() -> None:
 
 def test_the_command_line_module_loads_no_library() -> None:
     loaded = loaded_by(["gate_runner.cli"])
-    libraries = set(LIBRARIES.values()) - {"gate_data", "wary_files"}  # whose cards and errors need nothing
+    libraries = set(LIBRARIES.values()) - {"gate_data", "vision_features", "wary_files"}  # cards, names and errors
     assert not loaded & ({"torch", "numpy"} | libraries | HEAVY)
+    code = "import sys, gate_runner.cli; print(*(name for name in sys.modules if name.startswith('vision_features.')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
+    names = {"encoders", "encoders.devices", "errors", "readouts"}
+    assert set(done.stdout.split()) <= {f"vision_features.{name}" for name in names}
 
 
 class TestTheTests:

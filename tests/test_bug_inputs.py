@@ -80,8 +80,11 @@ for name in sorted(p.stem for p in __import__("pathlib").Path("data").glob("*.cs
 table = eevee.load_table("data/plain.csv", direction="higher")
 print("new", eevee.predict(table, ["b0", "b1"], eevee.read_scores("data/new.csv")).models["mine"].outside)
 """
-MOVED = {f"vision_adapters{part}": f"paired_scores{part}" for part in (".metrics", ".paired")}
-"""Modules by the names that the inputs' scripts know them by."""
+MOVED = {f"vision_adapters{part}": f"paired_scores{part}" for part in (".metrics", ".paired")} | {
+    "from gate_runner.tasks.matching import _recalls": "from vision_adapters.retrieval import recalls\n"
+    "_recalls = lambda joint: recalls(joint[:, 0], joint[:, 1:])"
+}
+"""What is elsewhere now, by the names that the inputs' scripts know it by."""
 PLACED = (
     "yolo", "coco_upright", "coco_nosize", "coco_raw", "voc_upright", "voc_nosize", "voc_raw", "coco_resized",
     "voc_resized",
@@ -109,7 +112,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     "09-long-fields": (["../show.py data"], [r"train: 9", r"class 0 \['yellow word word"]),
     "11-dots-in-shards": (
         [SHARDS, "../show.py dots stems"],
-        ["mixed 12", "same 10", "all 6", r"stems/labels/0\.txt would stand for two pictures"],
+        ["mixed 12", "same 10", "all 6", r"stems/labels/0\.txt would stand for two images"],
     ),
     "12-exif-boxes": (
         [f"look.py {' '.join([*PLACED, 'coco_swapped'])}", MAPS],

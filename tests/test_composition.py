@@ -84,8 +84,8 @@ def test_the_zero_shot_benchmark_is_prompts_times_features() -> None:
     """What the runner reports equals a plain loop over images and classes."""
     pytest.importorskip("open_clip")
     from gate_runner.benchmarks import BENCHMARKS, DataRequest
-    from gate_runner.encoders import load_encoder
     from gate_runner.tasks import Job, run_task
+    from vision_features.encoders import load_encoder
 
     benchmark = BENCHMARKS["zero-shot"]
     data = benchmark.load("micro", DataRequest(limit=40))

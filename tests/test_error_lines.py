@@ -10,15 +10,15 @@ import pytest
 
 from eqben_builder.scoring import read_scores
 from gate_data import load, read_benchmark
-from gate_runner.configuration import read_configuration
-from gate_runner.encoders.named import read_card
-from gate_runner.heads import load_head
 from gate_runner.runs.folder import read_manifest
-from gate_runner.setting_values import recipe_in
+from gate_runner.settings.configuration import read_configuration
+from gate_runner.settings.values import recipe_in
 from knowledge_prompts import ClassPrompts, load_class_prompts, named_sources
 from knowledge_prompts.sources.elevater_files import read_external
 from oven_retrieval.models.trained import MODEL, read_config
 from vision_adapters import load_head as load_adapters_head
+from vision_features.encoders.named import read_card
+from vision_features.heads import load_head
 
 LONG = b"9" * 5000
 """More digits than Python reads of one number."""

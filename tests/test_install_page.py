@@ -38,3 +38,18 @@ def test_each_command_installs_what_its_package_needs_and_nothing_more() -> None
 def test_the_runner_needs_every_package() -> None:
     projects = _projects()
     assert _folders("gate-runner", projects) == {folder for folder, _ in projects.values()}
+
+
+def test_each_readme_installs_what_its_package_needs() -> None:
+    projects = _projects()
+    for name, (folder, _) in projects.items():
+        readme = (ROOT / "packages" / folder / "README.md").read_text(encoding="utf-8")
+        line = re.search(r"^(?:\$ )?pip install (.*?)(?: *#.*)?$", readme, re.MULTILINE)
+        assert line is not None, name
+        words = re.sub(r"\[[\w,]+\]|'", "", line[1])
+        if words == "./packages/*":
+            listed = {path.parent.name for path in ROOT.glob("packages/*/pyproject.toml")}
+        else:
+            parts = re.findall(r"\./packages/(?:\{([\w,-]+)\}|([\w-]+))", words)
+            listed = {folder for braced, single in parts for folder in (braced or single).split(",")}
+        assert listed == _folders(name, projects), name

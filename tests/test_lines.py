@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _OF_FILES = re.compile(r"(read_text\([^()]*\)|\.decode\([^()]*\)|\btext)\.splitlines\(\)")
-_OUR_OWN = ("machine.py", "revision.py")
+_OUR_OWN = ("resources.py", "revision.py")
 """Files that read what the kernel or Git writes."""
 
 

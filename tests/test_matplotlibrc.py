@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 EEVEE = """
-from eevee.showing.pictures import draw_bars, render
+from eevee.reports.charts import draw_bars, render
 assert render(draw_bars({"a": 1.0, "b": 2.0}, "x"), "png").startswith(b"\\x89PNG")
 """
 PROMPTS = """

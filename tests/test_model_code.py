@@ -69,7 +69,7 @@ def test_a_load_that_does_not_say_it_is_seen(line: str, wrong: bool) -> None:
 
 def _runner(spec: str) -> Callable[[Path], Any]:
     def load(folder: Path) -> Any:
-        from gate_runner.encoders import load_encoder
+        from vision_features.encoders import load_encoder
 
         return load_encoder(f"{spec}:{folder}")
 
@@ -94,7 +94,7 @@ def _tokenizer(folder: Path) -> Any:
     import open_clip  # noqa: F401 - it is there while a model of it loads
     from transformers import AutoTokenizer
 
-    from gate_runner.encoders.open_clip_models import refused_code
+    from vision_features.encoders.open_clip_models import refused_code
 
     with refused_code():
         return AutoTokenizer.from_pretrained(str(folder))

@@ -13,10 +13,24 @@ sys.path.insert(0, str(ROOT))
 from website.tutorials import pages, start_page  # noqa: E402 - found by the line above
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_a_page_does_what_it_says(page: Path) -> None:
     done = start_page(page)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_the_readme_shows_what_the_start_page_ran() -> None:
+    """The start page runs as a tutorial does; the README has its example word for word."""
+    sections = [
+        (ROOT / name)
+        .read_text(encoding="utf-8")
+        .split("## Compare two encoders in Python")[1]
+        .split("\n## Packages")[0]
+        for name in ("README.md", "docs/index.md")
+    ]
+    assert "## The same as commands" in sections[0]
+    assert sections[0] == sections[1].replace("](", "](docs/")
 
 
 def test_there_are_eight_tutorials() -> None:

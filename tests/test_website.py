@@ -26,7 +26,7 @@ from website.public import documented_at, public_modules  # noqa: E402
 from website.reference import page_of, reference_pages  # noqa: E402
 from website.release import package_of  # noqa: E402
 from website.results import result_folders, result_pages, results_of, script_of  # noqa: E402
-from website.sentences import findings  # noqa: E402
+from website.sentences import findings, words  # noqa: E402
 from website.tutorials import alike, parsed, unparsed  # noqa: E402
 
 
@@ -209,6 +209,17 @@ def test_the_reference_is_made_where_no_package_is_installed() -> None:
     assert "| `readout` |" in done.stdout
 
 
+def test_words_that_the_field_has_others_for_are_found_in_prose_tables_and_help() -> None:
+    prose = "# A picture\n\nIt scores .58, beside 0.6.\n\n| made-up | `beside` |\n"
+    assert [line.split("; ")[0] for line in words("docs/a.md", prose)] == [
+        "docs/a.md:1: picture", "docs/a.md:3: beside", "docs/a.md:3: .58", "docs/a.md:5: made-up",
+    ]  # fmt: skip
+    fenced = "```text\n--seed  mends it\n```\n"
+    assert words("docs/a.md", fenced) == []
+    assert words("docs/commands.md", fenced) == ["docs/commands.md:2: mends; expected fix"]
+    assert words("docs/tutorials/a.md", "A made-up picture, 0.5 and v1.2.3, a stand-beside.") == []
+
+
 def test_long_sentences_are_found_and_code_and_tables_are_none() -> None:
     table = f"| {'cell ' * 50}. |\n|---|\n"
     assert (
@@ -217,4 +228,7 @@ def test_long_sentences_are_found_and_code_and_tables_are_none() -> None:
     )
     long = "It is short. " * 3 + "Then " + "word " * 40 + "end."
     assert findings("a.md", long) == ["a.md: 42 words, expected at most 40: Then word word word word word …"]
-    assert findings("a.md", "word " * 20 + "end.") == ["a.md: 21 words a sentence on average; expected at most 20"]
+    start = "docs/index.md"
+    assert findings(start, "word " * 20 + "end.") == [f"{start}: 21 words a sentence on average; expected at most 20"]
+    assert findings("a.md", "word " * 20 + "end.") == []
+    assert findings("a.md", "word " * 22 + "end.") == ["a.md: 23 words a sentence on average; expected at most 22"]

@@ -30,6 +30,7 @@ PACKAGES = {
     "oven-retrieval": "oven_retrieval",
     "eevee": "eevee",
     "gate-data": "gate_data",
+    "vision-features": "vision_features",
 }
 
 
@@ -94,6 +95,7 @@ def environment(uv: str, folder: Path, install: list[str]) -> Path:
     return python
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_a_package_passes_its_tests_with_what_its_arrows_bring(
     folder: str, uv: str, wheels: dict[str, Path], home: Path, tmp_path: Path
@@ -148,6 +150,7 @@ def test_eqsim_brings_torch_and_nothing_else(uv: str, wheels: dict[str, Path]) -
     assert resolved(f"eqsim @ {wheels['eqsim'].as_uri()}") - brought == {"eqsim"}
 
 
+@pytest.mark.again
 def test_the_runner_works_from_its_wheels(uv: str, wheels: dict[str, Path], home: Path, tmp_path: Path) -> None:
     python = environment(uv, home / "env", [str(path) for path in wheels.values()])
     done = run([str(python.parent / "gate-runner"), "run", "digits", "--limit", "100"], cwd=tmp_path, env=clean(home))
@@ -162,5 +165,6 @@ def test_a_wheel_holds_what_it_should(wheels: dict[str, Path]) -> None:
         assert any(name.endswith("py.typed") for name in names), folder
         assert any(name.endswith("licenses/LICENSE") for name in names), folder
         assert not any("tests/" in name for name in names), folder
-    inside = zipfile.ZipFile(wheels["gate-runner"]).namelist()
-    assert any(name.endswith("micro_clip_files/weights.safetensors") for name in inside)
+    inside = zipfile.ZipFile(wheels["vision-features"]).namelist()
+    for encoder in ("micro_clip", "micro_dense"):
+        assert any(name.endswith(f"{encoder}_files/weights.safetensors") for name in inside)

@@ -7,7 +7,7 @@ from gate_runner.tasks.coop.published import SEEN, backbones, base_to_new_table,
 
 _START = """# CoOp's tables: published figures and the sets
 
-You can read here what a run of [CoOp's protocol](how-to/coop-protocol.md) stands beside. This page is written by
+You can read here what a run of [CoOp's protocol](how-to/coop-protocol.md) is compared with. This page is written by
 `python website/data_pages.py` from the runner's own data; `gate-runner ls published --json` prints the rows.
 
 """

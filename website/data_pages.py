@@ -26,13 +26,13 @@ _GATE = """# GATE's 31 data sets: what the paper's code did, what we do, and why
 
 This page is written by `python website/data_pages.py` from the runner's own metadata.
 
-A row of the paper's table can stand beside ours where the last line of a data set says so. `gate-runner check-data
-ROOT` says which data sets lie under a folder and whether they are whole. Sizes are samples to train on (with those that
-validate) and to score.
+A row of the paper's table can be compared with ours if the last line of a data set says so. `gate-runner check-data
+ROOT` prints which data sets are under a folder, and whether they are whole. Sizes are samples to train on (with those
+that validate) and to score.
 
-`--source hub` (extra `hub`) reads the same benchmark through Hugging Face `datasets`: rows are streamed once and kept,
-as the pictures' own files, under the user's cache folder (`GATE_RUNNER_CACHE`), with the repository's revision in the
-result's note; later runs need no network. A killed reading continues. No code of a repository is ever run. With
+`--source hub` (extra `hub`) reads the same benchmark through Hugging Face `datasets`. Rows are streamed once, and
+stored as the images' own files under the user's cache folder (`GATE_RUNNER_CACHE`). The repository's revision is in the
+result's note. Later runs need no network, and a killed download continues. No code of a repository is ever run. With
 `--data-root ROOT`, copies are read from `ROOT/OWNER/NAME`, as `hf download --repo-type dataset OWNER/NAME --local-dir
 ROOT/OWNER/NAME` makes them.
 """
@@ -57,7 +57,7 @@ def _section(sheet: Sheet) -> str:
         ("Cite", sheet.citation),
         ("GATE's code", sheet.gate),
         ("Here", sheet.ours),
-        *((f"Beside the paper's rows{of}", words) for of, words in _rows(sheet)),
+        *((f"Compared with the paper's rows{of}", words) for of, words in _rows(sheet)),
     ]
     lines = "".join(f"- {name}: {text}\n" for name, text in facts)
     return f"\n## `{sheet.id}`: {sheet.title}\n\n{lines}"
@@ -84,13 +84,21 @@ def _hub(sheet: Sheet) -> str:
 
 _OWN = """# A benchmark of your own, as a file
 
-`gate-runner new FOLDER` looks at a folder, says what it takes it for, with counts and with what looks odd, and writes
-`FOLDER/benchmark.toml` when all of it could be read (`--dry-run` writes nothing);
-`gate-runner run FOLDER/benchmark.toml --encoder …` runs it like any other benchmark: with intervals, chance,
-resumption, `compare` and `report`. `gate-runner run --data FOLDER` does both. It knows folders of classes (pictures or
-clips), tables of labels, tags, numbers, questions, captions, class maps and minimal pairs, COCO, Pascal VOC and YOLO as
-they are distributed, pictures beside class maps, Hugging Face's `imagefolder` and what `datasets` saved. Of several
-tables, `--table` names the one that counts. Without a test split, what is for validation is scored.
+You can turn a folder of your own into a benchmark. `gate-runner new FOLDER` looks at the folder and prints the form
+that it recognises, with counts and anything odd. If all of it could be read, it writes `FOLDER/benchmark.toml`;
+`--dry-run` writes nothing. `gate-runner run FOLDER/benchmark.toml --encoder …` runs it like any other benchmark: with
+intervals, image-blind baseline, resumption, `compare` and `report`. `gate-runner run --data FOLDER` does both.
+
+These forms are recognised:
+
+- folders of classes, of images or clips, and Hugging Face's `imagefolder`;
+- tables of labels, tags, numbers, questions, captions, class maps and minimal pairs;
+- COCO, Pascal VOC and YOLO as they are distributed, and images next to class maps;
+- folders that `datasets` saved;
+- CLIP_benchmark's WebDataset shards. `new FOLDER --fetch wds/NAME` fetches such a set from the hub first.
+
+If there are several tables, `--table` names the one to use. `--target species`
+names the column to be predicted. Without a test split, the validation split is scored.
 
 The file is yours to edit:
 
@@ -113,26 +121,40 @@ n01530575 = "brambling"
 ```
 
 Folders in folders are groups of classes: `animals/cat` and `animals/dog` are classes of the group `animals`, and a
-report says how often the group is right, too. Grades and counts, whose order means something, are numbers: `task =
-"regression"`. A head for orders was measured and is not in (`packages/gate-runner/benchmarks/ordinal.py`, two tables
-and two encoders, mean absolute error on test): ridge regression, rounded, has 0.427, 0.243, 1.085 and 0.685, a
-cumulative link 0.407, 0.253, 1.110 and 0.725, classification 0.540, 0.330, 1.225 and 0.860.
+report also shows how often the group is right. Grades and counts, whose order matters, are numbers: `task =
+"regression"`. There is no head for orders, because a cumulative link has about the error of rounded ridge regression
+(`packages/gate-runner/benchmarks/ordinal.py`, mean absolute error on test):
 
-Paths are relative to the file. What no split gives is drawn: validation from training, test where there is none; by
-class, or by whole groups, from the seed. A class of at least three groups is in all three splits, and training has
-every class; the note says where the shares differ for that. Rows of one file are such a group: an image with several
-questions is in one split. Nothing else is guessed when it runs, and every path is looked at before
-anything is computed. A picture that cannot be read fails the benchmark; `--setting skip_unreadable=true` looks at
-all of them first, leaves such out, lists them, and the result says how many there were.
-`gate-runner check-data FOLDER --deep` decodes all of them without a run, and says which lie in two splits.
+| head | diabetic stand-in, micro-clip | the same, lite:0 | counts of animals, micro-clip | the same, lite:0 |
+|---|---|---|---|---|
+| ridge regression, rounded | 0.427 | 0.243 | 1.085 | 0.685 |
+| cumulative link | 0.407 | 0.253 | 1.110 | 0.725 |
+| classification | 0.540 | 0.330 | 1.225 | 0.860 |
+
+Paths are relative to the file. Missing splits are drawn from the seed, by class or by whole groups: validation from
+training, and test if there is none. A class of at least three groups is in all three splits, and training has
+every class. The note gives the shares if they differ for that. Rows of one file are such a group: an image with several
+questions is in one split. Nothing else is guessed, and every path is checked before anything is computed.
+
+An image that cannot be read fails the benchmark. `--setting skip_unreadable=true` reads all images first, leaves the
+unreadable ones out, lists them, and puts their number into the result.
+`gate-runner check-data FOLDER --deep` decodes all of them without a run, and lists those that are in two splits.
 
 `gate-runner check-data FOLDER --near` finds near copies: images stored again as JPEG, resized, cropped by up to 10 %
 of a side, mirrored, brighter or darker. It lists the groups, those across splits first; `--page FILE` shows them as
-images. A run says in the result's note how many test images have such a copy among those trained or validated on (of
-more than 10,000 images, if `check-data --near` has read them before). `--setting drop_near=true` leaves these copies
-out of training and validation, and the note says how many. Of 50 copies planted among 5,000 synthetic images it finds
-50, and no other pair ([figures](../packages/gate-runner/benchmarks/results/near_copies.json), CPU); among CIFAR-10's
-images of 32 pixels it misses 4 of 10 copies of half the size. Images that show one colour are not compared.
+images. A run's note has the number of test images with such a copy in training or validation. With more than 10,000
+images it does so if `check-data --near` has read them before. `--setting drop_near=true` leaves these copies
+out of training and validation, and the note has their number. Of 50 copies planted among 5,000 synthetic images it
+finds 50, and no other pair ([figures](../packages/gate-runner/benchmarks/results/near_copies.json), CPU). Among
+CIFAR-10's images of 32 pixels it misses 4 of 10 copies of half the size. Images that show one colour are not compared.
+The note also gives the score without the test images that have such a copy. Images with boxes or class maps are also
+compared.
+
+`--encoder SPEC` also compares features: a pair with similar features needs no fine detail in common. The
+threshold is set on your own images: copies of 100 of them are planted, and 5 % of these may stay below it. Look at
+such groups: `drop_near` goes by the hash alone. With `lite:0`, 96 of 100 copies planted among 600 of CIFAR-10's images
+are found, instead of 93, and no other pair. It reads 8 images a second, not 338
+([figures](../packages/gate-runner/benchmarks/results/near_copies.json), CPU).
 
 ## Scores by slice, and groups that belong together
 
@@ -140,7 +162,8 @@ images of 32 pixels it misses 4 of 10 copies of half the size. Images that show 
 score with an interval, and is tested against all other samples by permutation; p is corrected over all slices (Holm).
 The worst slice has an interval that accounts for its having been chosen. `report` has a section, `report --format
 slices` a CSV file, and `compare` tests two runs within each slice. A column with a value for nearly every sample is
-refused; a slice of fewer than 5 samples has a score, and no test.
+refused; a slice of fewer than 5 samples has a score, and no test. With a group, it takes 5 groups: by the group's own
+column, slices have scores alone.
 
 With `[splits] group`, the headline's interval and all tests draw whole groups: 500 images of one camera say less than
 500 of many. The result's note says so. In 1,000 draws of
@@ -148,17 +171,63 @@ With `[splits] group`, the headline's interval and all tests draw whole groups: 
 
 RATES
 
+`report RUN --look` also looks for slices that no column names: wrong answers of a random half of the test images are
+clustered by the encoder's features, and each neighbourhood is tested on the other half. They are marked exploratory. On
+1,000 draws without any such slice, ERRORS of them have one that is called worse at 5 %
+([figures](../packages/adapters/benchmarks/results/error_slices.json)).
+
 | intervals for the mean over cameras | draw cameras | draw images |
 |---|---|---|
 CAMERAS
 
-`report RUN --format suspects` lists test images whose label may be wrong, as CSV, and the accuracy if all of these were
-wrong. With `--setting folds=5`, every image is tested by a head that did not see it.
+## Find and correct wrong labels
+
+```bash
+gate-runner run FOLDER/benchmark.toml --setting folds=5    # every image is tested by a head that did not see it
+gate-runner audit page RUN --data-root FOLDER              # audit.html: keys accept or reject each suspect
+gate-runner audit apply labels-ID.csv FOLDER --run RUN     # corrects the labels, prints the accuracy before and after
+```
+
+`audit page` shows the images whose label may be wrong, with what was predicted. Keys: `a` accepts the prediction, `r`
+rejects it, `o` gives another class, `x` leaves the image out, `u` takes a decision back. The page downloads a table of
+the decisions. `audit apply` writes `corrections.csv` next to `benchmark.toml` and names it under `[data]`. Your own
+files stay as they are. `--table FILE` writes a corrected CSV, TSV or JSON-lines table instead, `--dry-run` nothing.
+`report RUN --format suspects` lists the same images as CSV. With `[splits] group`, folds keep groups whole.
+
+A suspect is an image for which another class is predicted, with at least the mean probability that this class has in
+images with its label (confident learning). With cleanlab (`pip install 'gate-runner[cleanlab]'`) the page and the
+table give its vote, too. On the candidates that
+[cleanlab/label-errors](https://github.com/cleanlab/label-errors) had five people vote on, with its probabilities
+([figures](../packages/gate-runner/benchmarks/results/label_audit.json)):
+
+AUDIT
+
+Two of ten suspects of CIFAR-10 have a wrong label by these votes: look before you correct. A wrong label that the head
+predicts is not a suspect, so a corrected accuracy can only rise.
 
 An editor that reads JSON schemas takes the output of `gate-runner new --schema`.
 
 Every field:
 """
+
+
+def _audited() -> str:
+    """What the benchmark of label audits measured, as a table."""
+    path = DOCS.parent / "packages" / "gate-runner" / "benchmarks" / "results" / "label_audit.json"
+    measured = json.loads(path.read_text(encoding="utf-8"))
+    lines = ["| data | candidates by | voted on | wrong | precision (95 %) | of the first 25 |", "|---" * 6 + "|"]
+    for name, row in measured.items():
+        if "ours" not in row:
+            continue
+        for tool, shown in (("ours", "gate-runner"), ("cleanlab, prune_by_noise_rate", "cleanlab, its defaults")):
+            about = row[tool]
+            low, high = about["interval"]
+            first = about.get("precision_of_first_25")
+            lines.append(
+                f"| {name} | {shown} | {about['voted']} | {about['wrong']} | {about['precision']:.3f} "
+                f"({low:.3f} to {high:.3f}) | {'–' if first is None else f'{first:.2f}'} |"
+            )
+    return "\n".join(lines)
 
 
 def _simulated() -> dict[str, str]:
@@ -175,13 +244,15 @@ def _simulated() -> dict[str, str]:
         + (f"{row['family_wise_error']:.1%} |" if "family_wise_error" in row else "– |")
         for name, row in measured["slices"].items()
     ]
-    return {"RATES": "\n".join([*heads, *rates]), "CAMERAS": "\n".join(cameras)}
+    path = DOCS.parent / "packages" / "adapters" / "benchmarks" / "results" / "error_slices.json"
+    errors = f"{json.loads(path.read_text(encoding='utf-8'))['family_wise_error']:.1%}"
+    return {"RATES": "\n".join([*heads, *rates]), "CAMERAS": "\n".join(cameras), "ERRORS": errors}
 
 
 def own_page() -> str:
     """All fields of a benchmark's file."""
     text = _OWN
-    for mark, measured in _simulated().items():
+    for mark, measured in {**_simulated(), "AUDIT": _audited()}.items():
         text = text.replace(mark, measured)
     lines = [text]
     for name, field in OwnBenchmark.model_fields.items():

@@ -1,4 +1,4 @@
-"""Draw the two pictures of docs/architecture.md: how a request becomes a result, and who depends on whom.
+"""Draw the two images of docs/architecture.md: how a request becomes a result, and who depends on whom.
 
 `website/pictures.py` writes them; tests/test_website.py says when they are stale.
 """
@@ -53,16 +53,17 @@ class Box(NamedTuple):
 
 REQUEST = (
     Box(20, 20, 270, "runner", "Command line or Python", "commands/run.py, api.py", ("parse, call, print",)),
-    Box(20, 120, 270, "runner", "Settings, RunRequest", "settings.py, runs/request.py", ("every check without torch",)),
-    Box(20, 220, 270, "runner", "Parts", "runs/part.py", ("a benchmark and a seed, as data",)),
+    Box(20, 120, 270, "runner", "Settings, RunRequest", "settings/, runs/request.py", ("every check without torch",)),
+    Box(20, 220, 270, "runner", "Evaluation units", "runs/unit.py", ("a benchmark and a seed, as data",)),
     Box(20, 320, 270, "runner", "Executor", "executors/executor.py", ("this machine, SLURM, plug-in",)),
-    Box(340, 20, 290, "runner", "Encoder", "encoders/spec.py", ("from a spec string; probed on two", "images; frozen")),
+    Box(340, 20, 290, "library", "vision-features", "packages/vision-features",
+        ("an encoder from a spec string, probed", "on two images; its features, cached")),
     Box(340, 137, 290, "runner", "Benchmark to Data", "benchmark.py",
         ("originals, built-in or micro;", "three splits")),
     Box(340, 254, 290, "runner", "Job", "tasks/job.py", ("encoder, data, settings, seed",)),
     Box(340, 354, 290, "runner", "Task type", "tasks/task.py",
         ("head, loss and metrics by name;", "scores the test split once")),
-    Box(680, 20, 280, "library", "eqben-builder", "packages/eqben-builder", ("renders what the stand-ins show",)),
+    Box(680, 20, 280, "library", "eqben-builder", "packages/eqben-builder", ("draws the stand-ins",)),
     Box(680, 120, 280, "library", "knowledge-prompts", "packages/knowledge-prompts", ("texts of classes",)),
     Box(680, 220, 280, "library", "vision-adapters", "packages/adapters", ("heads, losses, training, metrics",)),
     Box(680, 320, 280, "library", "oven-retrieval", "packages/oven-retrieval", ("entities and their search",)),
@@ -71,7 +72,7 @@ REQUEST = (
     Box(340, 480, 290, "runner", "compare, report, forecast", "reports/page.py", ("read folders, never encoders",)),
     Box(680, 480, 280, "library", "eevee", "packages/eevee", ("which benchmarks tell the rest",)),
 )  # fmt: skip
-"""Boxes of the first picture: left the run, in the middle what a worker does, right the libraries."""
+"""Boxes of the first image: left the run, in the middle what a worker does, right the libraries."""
 
 ARROWS = ((0, 1), (1, 2), (2, 3), (4, 5), (5, 6), (6, 7), (8, 5), (9, 7), (10, 7), (11, 7), (3, 12), (12, 13), (14, 13))
 
@@ -113,7 +114,7 @@ def picture(width: float, height: float, title: str, parts: list[str]) -> str:
 
 
 def missing_files() -> list[str]:
-    """Files that the first picture names and that do not exist."""
+    """Files that the first image names and that do not exist."""
     named = [path for box in REQUEST for path in re.split(r", ", box.file) if path]
     return [name for name in named if not any((ROOT / base / name).exists() for base in ("", RUNNER))]
 
@@ -138,12 +139,15 @@ def dependencies() -> dict[str, tuple[str, list[str]]]:
 
 
 def packages_picture() -> str:
-    """The runner above, the libraries below it with what each needs, and lowest those that other libraries import."""
+    """The runner above, then what is built on libraries, the libraries, and lowest those that others import."""
     required_by = dependencies()
     every = [folder for folder in required_by if folder != "gate-runner"]
     siblings = {required_by[folder][0]: folder for folder in every}
-    lowest = sorted({siblings[name] for folder in every for name in required_by[folder][1] if name in siblings})
-    libraries = [folder for folder in every if folder not in lowest]
+    ours = {folder: {siblings[name] for name in required_by[folder][1] if name in siblings} for folder in every}
+    lowest = sorted(folder for folder in set().union(*ours.values()) if not ours[folder])
+    (upper,) = (folder for folder in every if ours[folder] - set(lowest))
+    below = sorted(ours[upper] - set(lowest))
+    libraries = [*below, *(folder for folder in every if folder not in (*lowest, *below, upper))]
     name, required = required_by["gate-runner"]
     outside = ", ".join(requirement for requirement in required if requirement not in siblings)
     top = Box(
@@ -155,13 +159,16 @@ def packages_picture() -> str:
         "packages/gate-runner",
         ("knows all, each inside the command that needs it", outside),
     )
+    built = _library(20, 150, len(below) * 200 - 8, upper, required_by, siblings)
+    built = built._replace(words=(", ".join(name for name in required_by[upper][1] if name not in siblings),))
+    row = built.top + built.height + 40
     boxes = [top]
     for column, folder in enumerate(libraries):
-        boxes.append(_library(20 + column * 200, 170, 192, folder, required_by, siblings))
-    arrows = [
-        f'<path d="M{box.left + 96} {top.top + top.height}L{box.left + 96} 168" class="arrow" marker-end="url(#head)"/>'
-        for box in boxes[1:]
-    ]
+        boxes.append(_library(20 + column * 200, row, 192, folder, required_by, siblings))
+    arrows = [_down(built.left + built.width / 2, top.top + top.height, built.top)]
+    for box in boxes[1:]:
+        over = built if box.file in below else top
+        arrows.append(_down(box.left + 96, over.top + over.height, row))
     row = max(box.top + box.height for box in boxes) + 60
     step = top.width / max(1, len(lowest))
     for place, folder in enumerate(lowest):
@@ -173,8 +180,14 @@ def packages_picture() -> str:
             for user in users
         ]
         boxes.append(box)
+    boxes.append(built)
     height = max(box.top + box.height for box in boxes) + 20
     return picture(32 + len(libraries) * 200, height, "Who depends on whom", [*arrows, *(box.drawn() for box in boxes)])
+
+
+def _down(x: float, start: float, end: float) -> str:
+    """An arrow straight down."""
+    return f'<path d="M{x:.0f} {start:.0f}L{x:.0f} {end - 2:.0f}" class="arrow" marker-end="url(#head)"/>'
 
 
 def _library(

@@ -19,6 +19,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from website.encoder_results import encoder_results
 from website.links import as_code
 from website.prose import without_figures
 from website.public import ROOT, public_modules
@@ -26,10 +27,23 @@ from website.reference import page_of, reference_pages
 from website.results import result_folders, result_pages
 
 CODE = re.compile(r"\]\(code:([^)\s#]+)(?:#([^)\s]+))?\)")
-"""A link to a file of the repository, or to a name in it: to a page that shows it, or to a picture itself."""
+"""A link to a file of the repository, or to a name in it: to a page that shows it, or to an image itself."""
 
-RECORDS = ("reference/", "results/", "promised.html", "trust.html", "compared-readers.html")
-"""Pages of which the search knows headings and first words: lists of code, figures and tests."""
+RECORDS = (
+    "reference/",
+    "results/",
+    "measured/",
+    "commands.html",
+    "supported.html",
+    "promised.html",
+    "trust.html",
+    "compared-readers.html",
+    "contributing.html",
+    "gate.html",
+    "icinw.html",
+    "odinw.html",
+)
+"""Pages of which the search knows headings and first words: lists of code, data sets, figures and tests."""
 
 LINED = re.compile(r'<a data-line="(\d+)" href="([^"]+)"')
 
@@ -63,7 +77,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     for name in public_modules():
         folders.setdefault(name.split(".")[0], []).append(page_of(name))
     reference: list[Any] = ["reference/index.md", *({top: pages} for top, pages in folders.items())]
-    results = ["results/index.md", *(f"results/{name}.md" for name in result_folders())]
+    results = ["results/index.md", "results/encoders.md", *(f"results/{name}.md" for name in result_folders())]
     decisions = [f"decisions/{path.name}" for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
     nav: list[Any] = config.nav or []
     for section in nav:
@@ -84,7 +98,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def generated_pages() -> dict[str, str]:
     """Path below docs/ to Markdown, of every page that no file there holds."""
-    return {**reference_pages(), **result_pages(), "contributing.md": contributing()}
+    own = {"contributing.md": contributing(), "results/encoders.md": encoder_results()}
+    return {**reference_pages(), **result_pages(), **own}
 
 
 def contributing() -> str:

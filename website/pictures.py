@@ -1,8 +1,8 @@
-"""Make the pictures of the site and the READMEs again: each is drawn by a script, none by hand.
+"""Make the images of the site and the READMEs again: each is drawn by a script, none by hand.
 
     hatch run test:python website/pictures.py [PICTURE ...]
 
-A picture is named by its path; all that change with the code are made by default. Those of screens need Chromium.
+An image is named by its path; all that change with the code are made by default. Those of screens need Chromium.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from website.packages import ROOT, run
 BUILDER = "packages/eqben-builder"
 GATE = "packages/eevee/benchmarks/results/gate"
 WIDTH = 1000
-"""Of a page's picture, in pixels."""
-RUNS = ["digits", "micro/icinw-shapes", "micro/mini", "micro/winoground"]
+"""Of a page's image, in pixels."""
+RUNS = ["digits", "mnist5000", "faces"]
 
 
 def drawing(path: Path) -> None:
     """A drawing of docs/architecture.md."""
     if missing := drawings.missing_files():
-        raise SystemExit(f"the picture names files that do not exist: {', '.join(missing)}")
+        raise SystemExit(f"the image names files that do not exist: {', '.join(missing)}")
     path.write_text(drawings.drawings()[path.name], encoding="utf-8")
 
 
@@ -61,11 +61,11 @@ def review(path: Path) -> None:
 def report(path: Path) -> None:
     """A report of two encoders."""
     with tempfile.TemporaryDirectory() as scratch:
-        folders = [f"{scratch}/micro-clip", f"{scratch}/untrained"]
-        for encoder, folder in zip(("micro-clip", "micro-clip/random:0"), folders, strict=True):
-            run([command(), "run", *RUNS, "--limit", "120", "--encoder", encoder, "--output", folder])
+        folders = [f"{scratch}/micro-clip", f"{scratch}/lite"]
+        for encoder, folder in zip(("micro-clip", "lite:0"), folders, strict=True):
+            run([command(), "run", *RUNS, "--limit", "300", "--encoder", encoder, "--output", folder])
         run([command(), "report", *folders, "--output", f"{scratch}/report.html"])
-        screenshot(Path(scratch, "report.html"), path, 1120)
+        screenshot(Path(scratch, "report.html"), path, 1210)
 
 
 def command() -> str:
@@ -104,7 +104,7 @@ MADE: dict[str, Callable[[Path], None]] = {
     f"{GATE}/figure_4_small.png": figures,
     f"{GATE}/figure_5.png": figures,
 }
-"""Each picture and what makes it."""
+"""Each image and what makes it."""
 
 ELSEWHERE = {
     "docs/pictures/favicon.svg": "docs/pictures/favicon.svg",
@@ -112,7 +112,7 @@ ELSEWHERE = {
     "experiments/results/eqsim_proof.svg": "experiments/eqsim_proof/report.py",
     "experiments/results/wise_ft.svg": "experiments/wise_ft.py",
 }
-"""Pictures with another source, which makes them again in its own time: a page, an experiment, the file itself."""
+"""Images with another source, which makes them again in its own time: a page, an experiment, the file itself."""
 
 
 def main() -> None:
@@ -122,7 +122,7 @@ def main() -> None:
     names = reader.parse_args().pictures or list(MADE)
     for name in names:
         if name not in MADE:
-            raise SystemExit(f"{name!r} is no picture that is made here; expected one of {', '.join(MADE)}")
+            raise SystemExit(f"{name!r} is no image that is made here; expected one of {', '.join(MADE)}")
     done: set[tuple[str, Path]] = set()
     for name in names:
         path = ROOT / name

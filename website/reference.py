@@ -55,11 +55,12 @@ def _page(module: Module) -> str:
 
 def _settings() -> list[str]:
     """Every setting of a run, which its record declares as data."""
-    for package in ("wary-files", "gate-data", "gate-runner"):  # none is installed where the site is built
+    # None is installed where the site is built.
+    for package in ("wary-files", "gate-data", "vision-features", "gate-runner"):
         source = str(ROOT / "packages" / package / "src")
         if source not in sys.path:
             sys.path.append(source)
-    from gate_runner.settings import DECLARED
+    from gate_runner.settings.record import DECLARED
 
     rows = [
         f"| `{name}` | {declared.group} | {' '.join(declared.help.split())} |" for name, declared in DECLARED.items()

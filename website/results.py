@@ -9,8 +9,18 @@ from typing import Any
 
 from website.public import ROOT
 
+AGES = ROOT / "website/result_ages.json"
+"""By result file: digests of its script when it was written and of itself, and why it stays where both differ."""
+
+OLDER = "older"
 MOST_ROWS = 60
 """Of one table; the file itself is linked."""
+
+
+def ages() -> dict[str, dict[str, str]]:
+    """What `website.result_ages` entered of result files."""
+    entries: dict[str, dict[str, str]] = json.loads(AGES.read_text(encoding="utf-8"))
+    return entries
 
 
 def results_of(folder: Path) -> list[Path]:
@@ -60,6 +70,8 @@ def result_pages() -> dict[str, str]:
             "Everything that was measured, as the scripts wrote it; these pages are made from the files. Each script",
             "checks correctness first and prints no speed where that fails.",
             "",
+            "[Scores of encoders](encoders.md) on real sets, and two published tables, have a page of their own.",
+            "",
             "| where | scripts |",
             "|---|---|",
             *rows,
@@ -70,7 +82,7 @@ def result_pages() -> dict[str, str]:
 
 
 def _page(name: str, folder: Path) -> str:
-    lines = [f"# Results: {name}", ""]
+    lines, entries = [f"# Results: {name}", ""], ages()
     for path in results_of(folder):
         script, source = script_of(path).relative_to(ROOT), path.relative_to(ROOT)
         lines += [
@@ -79,6 +91,8 @@ def _page(name: str, folder: Path) -> str:
             f"Made by [`{script}`](code:{script}); the file is [`{source}`](code:{source}).",
             "",
         ]
+        if reason := entries.get(source.as_posix(), {}).get(OLDER):
+            lines += [f"Older than its script: {reason}.", ""]
         beside = path.with_name(f"{path.name.split('.')[0]}.md")
         if beside.exists():
             lines += [beside.read_text(encoding="utf-8").strip(), ""]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gate_data.originals_by_name import ORIGINALS
 from gate_runner.benchmarks import BENCHMARKS
-from gate_runner.encoders.patch_features import VARIANTS
 from gate_runner.tasks.segmenting.presets import SETS
 from gate_runner.tasks.segmenting.published import NAMES, presets_table, published_table
+from vision_features.encoders.patch_features import VARIANTS
 
 _START = """# Zero-shot segmentation: published figures and their settings
 
-You can read here what a run of [zero-shot segmentation](how-to/segment-by-words.md) stands beside. This page is written
-by `python website/data_pages.py` from the runner's own data.
+You can read here what a run of [zero-shot segmentation](how-to/segment-by-words.md) is compared with. This page is
+written by `python website/data_pages.py` from the runner's own data.
 
 """
 _FEATURES = """

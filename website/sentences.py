@@ -1,7 +1,10 @@
-"""Measure the sentences of the README and the start page: `python website/sentences.py [FILE ...]`.
+"""Measure the sentences of every page, and find words that the field has others for.
 
-The mean must be at most 20 words, and no sentence may have more than 40. Code, tables, headings, images and what a
-comment hides are not sentences; an item of a list ends one, and a link counts as its text.
+    python website/sentences.py [FILE ...]
+
+The mean must be at most 20 words in READMEs and on the start page and 22 elsewhere, and no sentence may have more than
+40. Code, tables, headings, images and what a comment hides are not sentences; an item of a list ends one, and a link
+counts as its text. Words are looked for in tables, headings and the printed help, too.
 """
 
 from __future__ import annotations
@@ -11,9 +14,24 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("README.md", "docs/index.md")
-MEAN, MOST = 20, 40
-"""Words of a sentence, on average and at most."""
+FILES = ("*.md", "docs/**/*.md", "packages/*/README.md")
+MEAN, MEAN_ELSEWHERE, MOST = 20, 22, 40
+"""Words of a sentence: on average in READMEs and on the start page, on average elsewhere, and at most."""
+
+WORDS = {
+    r"beside": "next to, compared with",
+    r"anew|made again": "again, rebuilt",
+    r"mend(s|ed|ing)?": "fix",
+    r"pictures?": "image",
+    r"made-up": "synthetic",
+    r"processor time|by the clock": "CPU time, wall-clock",
+    r"told apart": "distinguished",
+    r"held against": "compared with",
+    r"(?<![\w.\d/,])\.\d+": "a zero before the point",
+}
+"""Expressions and what to write instead."""
+HELP = "docs/commands.md"
+"""The page whose code blocks are the printed help."""
 
 _HIDDEN = re.compile(r"\A---\n.*?\n---\n|^ *(```|~~~).*?^ *\1 *$|<!--.*?-->", re.DOTALL | re.MULTILINE)
 _NOT_PROSE = re.compile(r"^\s*(#|\||</?\w[^>]*>\s*$|!\[|:::)")
@@ -29,7 +47,7 @@ def sentences(text: str) -> list[str]:
 
     Example:
         >>> sentences("# Title\n\nRun `a b`. It\nprints [two words](page.md).\n\n- An item\n- Another")
-        ['Run code.', 'It prints two words.', 'An item', 'Another']
+        ['Run Code.', 'It prints two words.', 'An item', 'Another']
     """
     blocks: list[list[str]] = [[]]
     for line in _HIDDEN.sub("\n", text).splitlines():
@@ -39,7 +57,7 @@ def sentences(text: str) -> list[str]:
             blocks.append([_ITEM.sub("", line)])
         else:
             blocks[-1].append(line)
-    prose = (_CODE.sub("code", _LINK.sub(r"\1", " ".join(block))) for block in blocks)
+    prose = (_CODE.sub("Code", _LINK.sub(r"\1", " ".join(block))) for block in blocks)
     return [sentence.strip() for block in prose for sentence in _END.split(block) if _WORD.search(sentence)]
 
 
@@ -48,13 +66,14 @@ def findings(name: str, text: str) -> list[str]:
 
     Example:
         >>> findings("a.md", "word " * 41 + ".")[0]
-        'a.md: 41 words a sentence on average; expected at most 20'
+        'a.md: 41 words a sentence on average; expected at most 22'
     """
     counts = [(len(_WORD.findall(sentence)), sentence) for sentence in sentences(text)]
     if not counts:
         return [f"{name}: no sentence"]
     mean = sum(count for count, _ in counts) / len(counts)
-    faults = [f"{name}: {mean:.3g} words a sentence on average; expected at most {MEAN}"] if mean > MEAN else []
+    most = MEAN if name.endswith(("README.md", "docs/index.md")) else MEAN_ELSEWHERE
+    faults = [f"{name}: {mean:.3g} words a sentence on average; expected at most {most}"] if mean > most else []
     return faults + [
         f"{name}: {count} words, expected at most {MOST}: {' '.join(sentence.split()[:6])} …"
         for count, sentence in counts
@@ -62,10 +81,40 @@ def findings(name: str, text: str) -> list[str]:
     ]
 
 
+_HELD = re.compile(r"\[[^\]]*\]\([^)]*/tests/[^)]*\)|\]\([^)]*\)|<[^>\n]*>|https?://\S+")
+
+
+def words(name: str, text: str) -> list[str]:
+    r"""Return where a page's prose has one of `WORDS`, a line each.
+
+    Names in code, links' targets and tests' names in links are no prose.
+
+    Example:
+        >>> words("a.md", "It prints `beside`.\nA row beside it.")
+        ['a.md:2: beside; expected next to, compared with']
+    """
+
+    def blank(match: re.Match[str]) -> str:
+        return "\n" * match[0].count("\n")
+
+    prose = text if name == HELP else _HIDDEN.sub(blank, text)
+    faults = []
+    for number, line in enumerate(prose.splitlines(), 1):
+        line = _HELD.sub("](", _CODE.sub("", line))
+        for expression, better in WORDS.items():
+            pattern = expression if expression.startswith("(?<!") else rf"(?<![\w-]){expression}(?![\w-])"
+            hit = re.search(pattern, line, re.IGNORECASE)
+            if hit and not (name.startswith("docs/tutorials/") and better in ("image", "synthetic")):
+                faults.append(f"{name}:{number}: {hit[0]}; expected {better}")
+    return faults
+
+
 def main(names: list[str]) -> int:
     """Print the findings of each page; 1 if there are any."""
-    faults = [fault for name in names or FILES for fault in findings(name, (ROOT / name).read_text(encoding="utf-8"))]
-    print("\n".join(faults) or f"sentences of {len(names or FILES)} pages: fine")
+    names = names or sorted(str(path.relative_to(ROOT)) for pattern in FILES for path in ROOT.glob(pattern))
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
+    faults = [fault for name, text in texts.items() for fault in (*findings(name, text), *words(name, text))]
+    print("\n".join(faults) or f"sentences and words of {len(names)} pages: fine")
     return bool(faults)
 
 

@@ -48,7 +48,7 @@ from methods import GRIDS, METHODS, MOST_TRIED, TRANSFER, TRANSFER_GRIDS
 from study import batches, evaluate, train
 from towers import ENCODERS
 
-from gate_runner.encoders.micro_clip import FILES
+from vision_features.encoders.micro_clip import FILES
 
 RESULTS = Path(__file__).parents[1] / "results"
 VALIDATION = (1, 2)

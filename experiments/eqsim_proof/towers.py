@@ -10,7 +10,7 @@ import torch
 from data import Drawn, Samples, tokenise
 from torch import nn
 
-from gate_runner.encoders.micro_clip import load_micro_clip
+from vision_features.encoders.micro_clip import load_micro_clip
 
 NOISE = 0.05
 """Of each weight tensor's standard deviation, added to micro-clip: seeds share no start."""

@@ -12,8 +12,16 @@ from sklearn.calibration import CalibratedClassifierCV
 
 from paired_scores.metrics import evaluate
 from vision_adapters import HeadClassifier
-from vision_adapters.calibration import Calibration, calibrate, cross_fitted, fit_temperature, is_better
+from vision_adapters.calibration import (
+    Calibration,
+    SoftmaxMap,
+    calibrate,
+    cross_fitted,
+    fit_softmax_map,
+    fit_temperature,
+)
 from vision_adapters.tuning import tune, tuning_data
+from vision_adapters.tuning.anchored import Candidate, _refit, _Space, _Trials
 
 
 class Given(ClassifierMixin, BaseEstimator):
@@ -79,11 +87,67 @@ def test_classes_of_no_chance_do_not_weigh_in_the_prior() -> None:
     assert fit_temperature(wide, labels) == pytest.approx(fit_temperature(scores, labels), rel=1e-6)
 
 
-def test_a_temperature_must_lower_the_log_loss_of_others_by_its_error() -> None:
+def test_a_temperature_of_a_head_with_its_own_scale_must_earn_its_place() -> None:
     scores, labels = sharpened(300, 5, 1.0)
-    assert not is_better(scores, labels)  # they are calibrated
-    assert is_better(4 * scores, labels)
-    assert not is_better(4 * scores[:1], labels[:1])
+    assert fit_softmax_map(scores, labels, own_scale=True) == SoftmaxMap()  # they are calibrated
+    assert fit_softmax_map(scores, labels) == SoftmaxMap(fit_temperature(scores, labels))
+    assert fit_softmax_map(4 * scores, labels, own_scale=True) == SoftmaxMap(fit_temperature(4 * scores, labels))
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.01, 0.05])
+def test_a_uniform_share_takes_labels_that_are_surely_wrong(wrong: float) -> None:
+    """Scores half as sharp as they should be, but for a few that are sure of another class."""
+    scores, labels = sharpened(4000, 10, 0.5)
+    off = torch.rand(4000, generator=torch.Generator().manual_seed(1)) < wrong
+    scores[off] = 60 * torch.eye(10)[(labels[off] + 1) % 10].double()
+    fitted, alone = fit_softmax_map(scores[:1000], labels[:1000]), fit_temperature(scores[:1000], labels[:1000])
+    errors = [
+        evaluate("calibration_error", p, labels[1000:], resamples=0).value
+        for p in (scores[1000:].softmax(1), (scores[1000:] / alone).softmax(1), fitted.probabilities(scores[1000:]))
+    ]
+    assert fitted.probabilities(scores).sum(1).numpy() == pytest.approx(1)
+    if wrong == 0:
+        assert fitted.uniform == 0
+    else:
+        assert fitted.uniform > 0.3 * wrong
+        assert fitted.temperature == pytest.approx(0.5, rel=0.35)
+        assert errors[1] > 0.1
+        assert errors[2] < errors[1] / 2
+
+
+def test_a_uniform_share_has_the_least_log_loss() -> None:
+    scores, labels = sharpened(200, 4, 0.3)
+    scores[::25] = 50 * torch.eye(4)[(labels[::25] + 1) % 4].double()
+    fitted = fit_softmax_map(scores, labels)
+
+    def loss(shown: SoftmaxMap) -> float:
+        p = shown.probabilities(scores)
+        best_two = p.topk(2).values
+        return -float(p[torch.arange(200), labels].log().sum() + best_two.log().mean())
+
+    shares = [10 ** (step / 20) for step in range(-80, -14)]
+    grid = [SoftmaxMap(math.exp(step / 20), share) for step in range(-60, 60) for share in shares]
+    assert fitted.uniform > 0
+    assert loss(fitted) <= min(map(loss, grid)) + 0.5
+
+
+def test_a_regression_that_is_chosen_by_its_hits_gets_the_scale_of_its_scores() -> None:
+    """A strong penalty leaves scores from which all classes look alike."""
+    x, y, _ = world(100, noise=2.0)
+    data = tuning_data(x, y)
+    unit = torch.nn.functional.normalize(data.features, dim=1)
+    trials, weak = _Trials(data, unit), Candidate("regression", 0.3, 0.0)
+    (_, scores), *_ = _Space(data, unit, raw=False, spread=True).path()
+    trials.judge(weak, scores[trials.counted] / 4)
+    chosen = trials.at_its_scale(weak)
+    assert chosen.scale is not None
+    assert 4 < chosen.scale < 100
+    head, plain = _refit(data, unit, chosen)[0], _refit(data, unit, weak)[0]
+    torch.testing.assert_close(head(x), chosen.scale * plain(x))
+    once = _Trials(data, unit)
+    once.judge(weak, chosen.scale * scores[once.counted] / 4)
+    assert once.at_its_scale(weak) == weak
+    assert trials.at_its_scale(Candidate("regression", 0.1, 0.0)) == Candidate("regression", 0.1, 0.0)
 
 
 def test_a_default_head_that_is_calibrated_stays_so() -> None:
@@ -95,7 +159,7 @@ def test_a_default_head_that_is_calibrated_stays_so() -> None:
         tuned = tune(data)
         scores, seen = cross_fitted(data, "anchored", tuned=tuned)
         always, ours = fit_temperature(scores, seen), calibrate(data, tuned=tuned).temperature
-        assert ours == (always if is_better(scores, seen) else 1.0)
+        assert ours == fit_softmax_map(scores, seen, own_scale=True).temperature
         errors.append(
             [evaluate("calibration_error", (tuned.scores(x[60:]) / t).softmax(1), y[60:], resamples=0).value
              for t in (1.0, always, ours)]
@@ -169,7 +233,7 @@ def test_a_head_is_calibrated_on_its_own_few_labels(method: str) -> None:
 def test_one_image_per_class_leaves_nothing_to_fit_on() -> None:
     x, y, texts = world(5)
     fitted = calibrate(tuning_data(x, y, class_embeddings=texts), "proker")
-    assert fitted == (1.0, 0, "none")
+    assert fitted == (1.0, 0, "none", 0.0)
     assert str(fitted) == "probabilities are not calibrated: no label was left to fit a temperature on"
 
 

@@ -14,8 +14,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
-from vision_adapters import HeadClassifier, HeldOut, tune, tuning_data
+from vision_adapters import HeadClassifier, HeldOut, transduce, tune, tuning_data
+from vision_adapters.clusters import matched_clusters
+from vision_adapters.error_slices import error_slices
+from vision_adapters.fewshot import elevater_indices
+from vision_adapters.neighbours import choose_neighbours, rank_gallery
+from vision_adapters.training.retention import paired_change
+from vision_adapters.tuning.discriminant import fit_discriminant
+from vision_adapters.tuning.few_images import RidgeDiscriminant
 from vision_adapters.tuning.methods import BALANCEABLE
+from vision_adapters.tuning.unit_features import class_means
 
 NAMES = np.array(["ant", "bee", "cow"])
 
@@ -30,8 +38,14 @@ def world(n: int = 60, d: int = 8, seed: int = 0) -> tuple[np.ndarray, np.ndarra
 
 @pytest.mark.long
 def test_it_keeps_scikit_learns_contract() -> None:
-    """Every check passes, but the array API's, which is skipped unless SciPy's is switched on."""
-    estimator = check_estimator(HeadClassifier(), on_skip=None)
+    """Every check passes, but the array API's, which is skipped unless SciPy's is switched on.
+
+    A row that stands twice lies in two folds, and so does not count what a weight of 2 does: scikit-learn's own
+    searches differ there, too.
+    """
+    why = "folds are drawn from rows, not from weights"
+    refused = {"check_sample_weight_equivalence_on_dense_data": why}
+    estimator = check_estimator(HeadClassifier(), on_skip=None, expected_failed_checks=refused)
     assert sum(each["status"] == "passed" for each in estimator) >= 50
 
 
@@ -137,6 +151,13 @@ def test_rare_classes_count_the_same_where_weights_are_balanced(method: str) -> 
     assert recalls[1] > recalls[0] + 0.1
 
 
+def test_a_weight_of_no_class_falls_on_none() -> None:
+    """Of the classes 1, 2 and 3 the weight of 0 fell on class 1."""
+    X, y = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32), np.tile([1, 2, 3], 10)
+    with pytest.raises(ValueError, match=r"class_weight names 0, which is no class; classes are \[1, 2, 3\]"):
+        HeadClassifier(class_weight={0: 50, 1: 1, 2: 1, 3: 5}).fit(X, y)
+
+
 def test_methods_that_take_no_class_weight_say_so() -> None:
     X, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
     with pytest.raises(ValueError, match="'elevater' takes no class_weight, expected one of anchored"):
@@ -145,8 +166,74 @@ def test_methods_that_take_no_class_weight_say_so() -> None:
         HeadClassifier(class_weight="even").fit(X, y)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="class_weight takes one label per sample"):
         HeadClassifier(class_weight="balanced").fit(X, np.eye(2, dtype=int)[np.tile([0, 1], 10)])
-    with pytest.raises(ValueError, match="class 'cow' of 2 with weight 2, expected one above 0"):
+    with pytest.raises(ValueError, match="class_weight names 'cow', which is no class"):
         HeadClassifier(class_weight={"cow": 2}).fit(X, y)
+
+
+@pytest.mark.parametrize("texted", [True, False])
+@pytest.mark.parametrize("method", BALANCEABLE)
+def test_a_sample_of_weight_0_is_not_there(method: str, texted: bool) -> None:
+    """Rows with wrong labels and no weight change nothing, and no scale of the others does."""
+    if method == "tip_adapter" and not texted:
+        pytest.skip("takes texts")
+    X, y, texts = world()
+    keep = np.random.default_rng(3).random(len(X)) < 0.7
+    wrong = np.where(keep, y, np.roll(NAMES, 1)[np.searchsorted(NAMES, y)])
+    weights = np.random.default_rng(4).uniform(0.5, 2, len(X))
+    texts = {name: text + 6 * np.random.default_rng(5).normal(size=8) for name, text in texts.items()}
+
+    def fitted(X: Any, y: Any, weights: Any) -> Any:
+        classifier = HeadClassifier(method, class_embeddings=texts if texted else None, logit_scale=10.0)
+        return classifier.fit(X, y, sample_weight=weights).decision_function(world(50, seed=1)[0])
+
+    alone = fitted(X[keep], y[keep], weights[keep])
+    np.testing.assert_allclose(fitted(X, wrong, 7 * weights * keep), alone, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(fitted(X, wrong, None), alone, atol=0.1)
+    assert not np.allclose(fitted(X[keep], y[keep], None), alone, atol=0.01)
+
+
+def test_logistic_weighs_samples_as_scikit_learns_own() -> None:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import normalize
+
+    X, y, _ = world()
+    weights = np.random.default_rng(4).uniform(0.1, 3, len(X))
+    classifier = HeadClassifier("logistic", class_weight="balanced").fit(X, y, sample_weight=weights)
+    peer = LogisticRegression(C=classifier.best_params_["C"], max_iter=500, class_weight="balanced")
+    rows = normalize(X).astype(np.float32)
+    peer.fit(rows, y, sample_weight=weights / weights.mean())
+    np.testing.assert_allclose(classifier.decision_function(X), peer.decision_function(rows), rtol=1e-3, atol=1e-3)
+
+
+def test_weighted_scatter_is_that_of_samples_that_stand_as_often() -> None:
+    """Discriminants of integer weights are those of repeated rows, but for how many samples shrinkage counts."""
+    generator = torch.Generator().manual_seed(0)
+    unit = torch.nn.functional.normalize(torch.randn(40, 6, generator=generator), dim=1)
+    member = torch.nn.functional.one_hot(torch.arange(40) % 3, 3).float()
+    times = torch.randint(1, 4, (40,), generator=generator)
+    repeated = unit.repeat_interleave(times, 0), member.repeat_interleave(times, 0)
+    torch.testing.assert_close(class_means(unit, member, times.float()), class_means(*repeated))
+    weighted = RidgeDiscriminant(unit, member, times.float())
+    many = RidgeDiscriminant(*repeated)
+    assert weighted.trace == pytest.approx(many.trace)
+    for ours, theirs in zip(weighted.head(0.3), many.head(0.3), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    for ours, theirs in zip(fit_discriminant(unit, member, times.float()), fit_discriminant(*repeated), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_that_cannot_be_are_refused() -> None:
+    X, y = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
+    with pytest.raises(ValueError, match=r"'gda' takes no sample_weight, expected one of anchored"):
+        HeadClassifier("gda", class_embeddings=np.eye(2, 4)).fit(X, y, sample_weight=np.arange(20) + 1.0)
+    with pytest.raises(ValueError, match=r"sample_weight: row 3 is -1.0, expected a finite number of at least 0"):
+        HeadClassifier().fit(X, y, sample_weight=np.where(np.arange(20) == 3, -1, 1))
+    with pytest.raises(ValueError, match=r"sample_weight has shape \(3,\), expected \(20,\)"):
+        HeadClassifier().fit(X, y, sample_weight=[1, 2, 3])
+    with pytest.raises(ValueError, match="class 1 of 2 has no image of weight above 0"):
+        HeadClassifier().fit(X, y, sample_weight=np.where(y == 1, 0, np.arange(20) + 1))
+    with pytest.raises(ValueError, match="sample_weight is zero for every sample"):
+        HeadClassifier().fit(X, y, sample_weight=np.zeros(20))
 
 
 def test_the_head_is_copied_once_and_again_when_its_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,3 +273,59 @@ def test_features_whose_squares_do_not_fit_are_refused_at_both_doors(factor: flo
 def test_a_factor_on_all_features_changes_no_prediction(factor: float) -> None:
     X, y, _ = world()
     assert (HeadClassifier().fit(factor * X, y).predict(factor * X) == HeadClassifier().fit(X, y).predict(X)).all()
+
+
+def _odd(values, form):
+    pandas = pytest.importorskip("pandas")
+    masked = np.zeros(np.shape(values), bool)
+    masked.flat[3] = True
+    return {
+        "masked": lambda: np.ma.masked_array(values, masked),
+        "missing": lambda: pandas.DataFrame(np.where(masked, None, values)),
+        "frame": lambda: pandas.DataFrame(values, index=np.random.default_rng(0).permutation(len(values))),
+        "big-endian": lambda: np.asarray(values).astype(">f8"),
+        "unmasked": lambda: np.ma.masked_array(values),
+    }[form]()
+
+
+X, Y = np.eye(3, 6)[np.arange(48) % 3] + 0.3 * np.random.default_rng(0).normal(size=(48, 6)), np.arange(48) % 3
+TAKES = {
+    "X": lambda held: HeadClassifier("logistic").fit(held, Y).decision_function(X),
+    "X to predict": lambda held: HeadClassifier("logistic").fit(X, Y).decision_function(held),
+    "validation": lambda held: HeadClassifier("logistic", validation=(held, Y)).fit(X, Y).decision_function(X),
+    "class_embeddings": lambda held: HeadClassifier(class_embeddings=held[:3]).fit(X, Y).decision_function(X),
+    "unlabelled": lambda held: transduce(held, np.eye(3, 6)).probabilities,
+    "class_embeddings of transduce": lambda held: transduce(X, held[:3]).probabilities,
+    "tuning_data": lambda held: tuning_data(held, Y).features,
+}
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_masked_and_missing_values_are_refused_and_frames_are_read(name):
+    # scikit-learn and torch take what is masked for a value, and torch no frame
+    plain = np.asarray(TAKES[name](X))
+    for form in ("frame", "big-endian", "unmasked"):
+        np.testing.assert_allclose(np.asarray(TAKES[name](_odd(X, form))), plain, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match=r"masked; leave its sample out, or fill it"):
+        TAKES[name](_odd(X, "masked"))
+    with pytest.raises(ValueError, match=r"NaN|expected numbers, got"):
+        TAKES[name](_odd(X, "missing"))
+
+
+def test_masked_labels_and_weights_are_refused():
+    masked = np.ma.masked_array(Y, np.arange(48) == 5)
+    for fit in (
+        lambda: HeadClassifier("logistic").fit(X, masked),
+        lambda: HeadClassifier("logistic").fit(X, Y, np.ma.masked_array(np.ones(48), np.arange(48) == 5)),
+        lambda: HeadClassifier("logistic", validation=(X, masked)).fit(X, Y),
+        lambda: tuning_data(X, masked),
+        lambda: HeldOut(X, masked),
+        lambda: elevater_indices(masked, 1, 0),
+        lambda: matched_clusters(masked, Y),
+        lambda: choose_neighbours(masked[:, None], X[:, :1], Y, 3),
+        lambda: rank_gallery(X, X, masked, Y),
+        lambda: error_slices(X, masked % 2),
+        lambda: paired_change("accuracy", masked % 2, Y % 2),
+    ):
+        with pytest.raises(ValueError, match=r"the value at \[5(, 0)?\] is masked"):
+            fit()

@@ -118,7 +118,7 @@ def test_who_chooses_with_what() -> None:
     x, y, texts = world(40, 8, 4)
     kinds = {m: tune(tuning_data(x, y, class_embeddings=texts), m).chosen_with for m in METHODS if m != "elevater"}
     assert {m for m, kind in kinds.items() if kind == "nothing"} == {
-        "zero_shot", "clap", "clap_published", "ss_text", "ss_text+", "ss_text_published", "ss_text+_published",
+        "zero_shot", "clap", "clap_published", "ss_text_published", "ss_text+_published",
     }  # fmt: skip
     assert set(kinds.values()) == {"nothing", "its own shots"}
     single = tuning_data(x[:4], y[:4], class_embeddings=texts)
@@ -157,6 +157,44 @@ def test_published_forms_trust_single_images_and_ours_keep_zero_shot() -> None:
         assert not torch.allclose(tune(wrong, method).scores(x), tune(wrong, "zero_shot").scores(x), atol=0.5)
 
 
+@pytest.mark.parametrize("method", ["ss_text", "ss_text+", "gda", "clap", "lp++", "cross_modal"])
+def test_one_image_per_class_leaves_zero_shot_only_at_chance(method: str) -> None:
+    """Two of ten images hit: zero-shot stays, although texts that are half-way good hardly hit so few."""
+    _, _, texts = encoder_world(0, 0.5)
+    for right, stays in ((2, True), (1, False), (0, False)):
+        shown = torch.cat([texts[:right], texts[right:].roll(1, 0)])
+        data = tuning_data(shown, torch.arange(10), class_embeddings=texts)
+        plain = tune(data, "zero_shot").scores(shown)
+        same = torch.allclose(tune(data, method).scores(shown), plain, rtol=1e-4, atol=1e-3)
+        if method != "cross_modal" or right != 2:  # this one asks whether all are off alike, too
+            assert same == stays
+    good = tuning_data(texts, torch.arange(10), class_embeddings=texts)
+    torch.testing.assert_close(tune(good, method).scores(texts), tune(good, "zero_shot").scores(texts))
+
+
+@pytest.mark.parametrize("method", ["ss_text", "ss_text+"])
+def test_ss_text_of_few_images_is_taken_where_it_validates(method: str) -> None:
+    """At four images per class it is nearest class mean: behind good texts, ahead of texts of other classes."""
+    stays, gains = [], []
+    for seed in range(20):
+        x, y, texts = encoder_world(seed, 1.2)
+        data = tuning_data(x[:40], y[:40], class_embeddings=texts)
+        tuned, published, plain = (tune(data, m) for m in (method, f"{method}_published", "zero_shot"))
+        assert [row["kind"] for row in tuned.candidates] == ["zero_shot", method]
+        assert tuned.chosen_with == "its own shots"
+        same = plain if tuned.best_params["kind"] == "zero_shot" else published
+        torch.testing.assert_close(tuned.scores(x), same.scores(x))
+        stays.append(same is plain)
+        hits = [float((t.scores(x[40:]).argmax(1) == y[40:]).float().mean()) for t in (published, tuned, plain)]
+        gains.append([hits[0] - hits[2], hits[1] - hits[2]])
+        wrong = tune(tuning_data(x[:40], y[:40], class_embeddings=texts.roll(1, 0)), method)
+        assert wrong.best_params == {"kind": method}
+    assert np.mean(stays) > 0.7
+    published_gain, gain = np.mean(gains, axis=0)
+    assert published_gain < -0.1
+    assert gain > published_gain / 4
+
+
 def encoder_world(seed: int, noise: float) -> tuple[torch.Tensor, ...]:
     """Features as a dual encoder has them: images and texts each around a mean of their own."""
     generator = torch.Generator().manual_seed(seed)
@@ -171,7 +209,10 @@ def encoder_world(seed: int, noise: float) -> tuple[torch.Tensor, ...]:
     ("method", "noise"),
     [
         *((method, 0.4) for method in ("proker", "cross_modal", "ss_text+", "clap_published", "anchored")),
-        *((method, 0.8) for method in ("proker", "cross_modal", "anchored", "ss_text", "ss_text+", "gda", "clap")),
+        *(
+            (method, 0.8)
+            for method in ("proker", "cross_modal", "anchored", "ss_text", "ss_text+", "gda", "clap", "lp++")
+        ),
     ],
 )
 def test_one_shot_is_not_below_zero_shot(method: str, noise: float) -> None:

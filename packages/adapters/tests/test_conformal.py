@@ -164,6 +164,37 @@ def test_none_of_these_keeps_known_images_and_finds_others(kind: str) -> None:
     assert not bool(OpenWorld.fit(scores[:5]).none_of_these(others, 0.9).any())  # five cannot rule anything out
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.bool])
+def test_labels_of_any_whole_type_are_classes(dtype: torch.dtype) -> None:
+    """Bytes chose rows as a mask does, and 16 bits were refused without a reason."""
+    generator = torch.Generator().manual_seed(0)
+    probabilities = torch.rand(12, 2, generator=generator).softmax(1)
+    labels = torch.arange(12) % 2
+    narrow = labels.to(dtype)
+    expected, fitted = (ConformalSets.fit(probabilities, rows).scores for rows in (labels, narrow))
+    assert torch.equal(expected, fitted)
+    sets = probabilities > 0.5
+    assert coverage_of(sets, narrow, 0.9) == coverage_of(sets, labels, 0.9)
+    texts, features = torch.eye(2), torch.randn(12, 2, generator=generator)
+    for ours, theirs in zip(
+        transport_to_labels(features, features, narrow), transport_to_labels(features, features, labels), strict=True
+    ):
+        assert torch.equal(ours, theirs)
+    chosen, expected_sets = (full_conformal_sets(features, rows, features, texts, 0.8) for rows in (narrow, labels))
+    assert torch.equal(chosen, expected_sets)
+
+
+def test_labels_that_are_no_classes_of_sets_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.1, got \[0, -1\]"):
+        coverage_of(torch.eye(2, dtype=torch.bool), torch.tensor([0, -1]), 0.9)
+    with pytest.raises(ValueError, match=r"labels are torch.float32, expected whole numbers"):
+        full_conformal_sets(torch.eye(2), torch.tensor([0.0, 1.0]), torch.eye(2), torch.eye(2), 0.9)
+    with pytest.raises(ValueError, match=r"calibration has shape \(2, 2\), labels \(3,\)"):
+        transport_to_labels(torch.eye(2), torch.eye(2), torch.tensor([0, 1, 1]))
+    with pytest.raises(ValueError, match=r"sets have shape \(2, 2\), labels \(1,\)"):
+        coverage_of(torch.eye(2, dtype=torch.bool), torch.tensor([0]), 0.9)
+
+
 def test_bad_input_is_named() -> None:
     p, labels = torch.full((4, 2), 0.5), torch.tensor([0, 1, 0, 1])
     for coverage in (0.0, 1.5, -0.1):
@@ -196,3 +227,18 @@ def test_scores_that_are_no_numbers_fit_no_class(kind: Known) -> None:
             known.none_of_these(wrong, 0.7)
         with pytest.raises(ValueError, match="scores: row 2 holds NaN or infinity"):
             OpenWorld.fit(wrong, kind)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_full_conformal_refuses_nan_and_shapes_that_do_not_fit(place: int) -> None:
+    # one NaN among the labelled images left the sets of all new ones empty
+    rows = [torch.randn(12, 4, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+    labels = torch.arange(12) % 12
+    rows[place][3, 1] = torch.nan
+    with pytest.raises(ValueError, match=r"(features|class_embeddings): row 3 holds NaN or infinity"):
+        full_conformal_sets(rows[0], labels, rows[1], rows[2], 0.9)
+    rows = [torch.ones(12, 4 + (at == place)) for at in range(3)]
+    with pytest.raises(ValueError, match=r"columns, features"):
+        full_conformal_sets(rows[0], labels, rows[1], rows[2], 0.9)
+    with pytest.raises(ValueError, match=r"labels \(5,\); expected \[n\]"):
+        full_conformal_sets(rows[0], labels[:5], rows[0], rows[0], 0.9)

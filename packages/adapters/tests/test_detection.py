@@ -208,6 +208,10 @@ def test_average_precision_is_what_one_detection_after_another_gives(seed: int) 
     matches = match_detections(
         rows(truth, crowd=lambda table: np.zeros(len(table), bool)), rows(detections, score=lambda table: table[:, 4])
     )
+    of_coco = match_detections(  # which writes 0 and 1
+        rows(truth, crowd=lambda table: np.zeros(len(table), int)), rows(detections, score=lambda table: table[:, 4])
+    )
+    assert all(np.array_equal(of_coco.columns[key], column) for key, column in matches.columns.items())
     thresholds = np.linspace(0.5, 0.95, 10)
     slow = [slow_average_precision(truth, detections, threshold) for threshold in thresholds]
     values = np.ones((1, len(truth)))

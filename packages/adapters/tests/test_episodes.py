@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 import torch
 from torch import Tensor, nn
 
-from vision_adapters.episodes import EpisodeHead, EpisodeRows, chosen_classes
+from vision_adapters.episodes import EpisodeHead, EpisodeRows, PrototypeHead, chosen_classes
 from vision_adapters.training import EncoderWithHead, Scale
 from vision_adapters.training.predictions import predict
 
@@ -77,3 +78,16 @@ def test_a_module_can_be_trained_after_its_predictions() -> None:
         first(module)
         module(episodes[:]).sum().backward()
         assert module.features_of.weight.grad is not None
+
+
+def test_padding_changes_no_score() -> None:
+    generator = torch.Generator().manual_seed(0)
+    samples = torch.randn(1, 3, 4, 6, generator=generator)
+    shots = torch.tensor([[[True, True, False, False], [True, False, False, False], [False] * 4]])
+    scores = PrototypeHead(6)(samples, shots).detach()
+    for query in range(12):
+        point = samples.reshape(12, 6)[query]
+        for way, count in ((0, 2), (1, 1)):
+            distance = (point - samples[0, way, :count].mean(dim=0)).square().sum()
+            assert float(scores[0, way, query]) == pytest.approx(-float(distance) / 6, rel=1e-4)
+        assert float(scores[0, 2, query]) == float("-inf")

@@ -9,7 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vision_adapters.fewshot import Episode, detection_indices, elevater_indices, sample_episode
+from vision_adapters.fewshot import (
+    Episode,
+    detection_indices,
+    elevater_indices,
+    episode_indices,
+    gate_episodes,
+    sample_episode,
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -146,3 +153,95 @@ def test_detection_refuses() -> None:
         detection_indices(np.array([0, 1, 1]), 1, 0)
     with pytest.raises(ValueError, match="class 1 has 1 samples, expected at least 2"):
         detection_indices(np.array([[1, 0], [1, 1]]), 2, 0)
+
+
+def test_half_a_label_and_one_below_0_are_refused() -> None:
+    """0.5 was class 0."""
+    generator = torch.Generator().manual_seed(0)
+    halves = np.array([0.0, 0.0, 0.5, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"label 0\.5 is no whole number"):
+        sample_episode(halves, ways=2, shots=1, queries=1, generator=generator)
+    with pytest.raises(ValueError, match=r"label 0\.5 is no whole number"):
+        elevater_indices(halves, 1, 0)
+    with pytest.raises(ValueError, match=r"labels of shape \(3,\) from -1; expected classes \[n\] from 0"):
+        sample_episode(np.array([-1, 0, 1]), ways=1, shots=1, queries=0, generator=generator)
+    whole = np.array([0, 0, 1, 1])
+    assert elevater_indices(whole.astype(float), 1, 0).sha256 == elevater_indices(whole, 1, 0).sha256
+
+
+@pytest.mark.parametrize("dtype", [">i8", "uint16", "uint8", "bool", "float32"])
+def test_labels_of_any_type_draw_the_same(dtype: str) -> None:
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    episodes = [
+        sample_episode(kind, ways=2, shots=1, queries=1, generator=torch.Generator().manual_seed(0))
+        for kind in (labels, labels.astype(dtype))
+    ]
+    assert all(torch.equal(first, other) for first, other in zip(*episodes, strict=True))
+    assert elevater_indices(labels.astype(dtype), 2, 1).sha256 == elevater_indices(labels, 2, 1).sha256
+
+
+def test_many_episodes_are_those_of_one_generator() -> None:
+    labels = torch.arange(60) % 6
+    drawn = episode_indices(labels, ways=3, shots=2, queries=4, count=5, seed=3)
+    assert drawn.shape == (5, 3, 6)
+    generator = torch.Generator().manual_seed(3)
+    for rows in drawn:
+        episode = sample_episode(labels, ways=3, shots=2, queries=4, generator=generator)
+        assert torch.equal(rows[:, :2].flatten(), episode.support)
+        assert torch.equal(rows[:, 2:].flatten(), episode.query)
+    assert torch.equal(drawn[:2], episode_indices(labels, ways=3, shots=2, queries=4, count=2, seed=3))
+
+
+def gates_episode(sizes: list[int], low: int, high: int, rng: np.random.RandomState) -> tuple[int, dict[int, int]]:
+    """Queries of each draw, and shots by class, by GATE's rule in its own order."""
+    choice = rng.choice(range(low, high + 1))
+    chosen = rng.choice(len(sizes), size=min(choice, len(sizes)))
+    queries = min(max(int(np.floor(min(sizes[label] for label in chosen) * 0.5)), 1), 5)
+    support, shots = 0, dict[int, int]()
+    for position, label in enumerate(chosen.tolist()):
+        left = 250 - support - (len(chosen) - position)
+        allowed = range(2, min(sizes[label], left, 50) - queries)
+        if len(allowed):
+            more = int(rng.choice(allowed))
+            shots[label] = shots.get(label, 0) + more
+            support += more
+    return queries, shots
+
+
+@pytest.mark.parametrize(("classes", "high"), [(7, 49), (15, 9), (30, 49), (200, 49)])
+def test_gates_episodes_have_its_ways_and_shots(classes: int, high: int) -> None:
+    """Over many episodes, the same numbers of different classes, shots and queries as GATE's rule draws."""
+    count, size = 400, 100
+    targets = torch.arange(classes).repeat_interleave(size)
+    ours = gate_episodes(targets, low=5, high=high, count=count, seed=7)
+    rules = [gates_episode([size] * classes, 5, high, np.random.RandomState(number)) for number in range(count)]
+    counts = np.array([len(shots) for _, shots in rules], dtype=float)
+    support = np.array([sum(shots.values()) for _, shots in rules], dtype=float)
+    for mine, theirs in ((ours.ways.numpy(), counts), (ours.shots.sum(dim=(1, 2)).numpy(), support)):
+        error = np.sqrt(mine.var() / count + theirs.var() / count)
+        assert abs(mine.mean() - theirs.mean()) < 4 * error + 1e-9
+    by_class = ours.shots.sum(dim=2)
+    assert int(by_class[by_class > 0].min()) == min(min(shots.values()) for _, shots in rules) == 2
+
+
+def test_gates_episodes_hold_no_sample_twice() -> None:
+    for size, classes in ((30, 60), (5, 6)):
+        targets = torch.arange(classes).repeat_interleave(size)
+        episodes = gate_episodes(targets, low=5, high=49, count=40, seed=7)
+        for index, shots, queries in zip(*episodes, strict=True):
+            present = shots.any(dim=1)
+            assert torch.equal(present, queries.any(dim=1))
+            assert int(shots.sum()) <= 250
+            assert int(shots.sum(dim=1)[present].min()) >= 2
+            used = index[shots | queries]
+            assert len(used.unique()) == len(used)
+            used_in = zip(index[present], (shots | queries)[present], strict=True)
+            labels = [set(targets[row[keep]].tolist()) for row, keep in used_in]
+            assert all(len(label) == 1 for label in labels)
+            assert len(set.union(*labels)) == len(labels)
+        again = gate_episodes(targets, low=5, high=49, count=3, seed=7)
+        assert torch.equal(again.ways, episodes.ways[:3])
+    with pytest.raises(ValueError, match="5 ways or more need 5 classes with 5 samples, but 0 of 30 classes have them"):
+        gate_episodes(torch.arange(30), low=5, high=49, count=1, seed=0)
+    with pytest.raises(ValueError, match="low=9, high=5"):
+        gate_episodes(torch.arange(60) % 3, low=9, high=5, count=1, seed=0)

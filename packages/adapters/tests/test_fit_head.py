@@ -166,3 +166,10 @@ def test_features_of_any_precision_train_a_head(dtype: torch.dtype) -> None:
     assert trained.best_score > 0.95
     assert abs(trained.best_score - expected.best_score) <= 0.01
     assert trained.module.head.weight.dtype == torch.float32
+
+
+def test_a_mix_in_a_direction_that_is_neither_is_refused() -> None:
+    module = nn.Linear(1, 1, bias=False)
+    checkpoints = [Kept(1, 0.0, {"weight": torch.ones(1, 1)})]
+    with pytest.raises(ValueError, match="direction must be"):
+        wise_ft(module, {"weight": torch.zeros(1, 1)}, checkpoints, "best", lambda module: 0.0, "max", whole=True)  # type: ignore[arg-type]

@@ -199,7 +199,7 @@ def test_sizes_are_checked_at_the_door(make: object) -> None:
 
 
 def test_an_attentive_head_finds_the_place_that_tells() -> None:
-    """One token of 25 knows the class, at another place in each picture: the mean drowns it, the query finds it."""
+    """One token of 25 knows the class, at another place in each image: the mean drowns it, the query finds it."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(300) % 2
     tokens = torch.randn(300, 25, 8, generator=generator)

@@ -36,7 +36,7 @@ def test_ranking_is_its_definition(n: int, classes: int, seed: int) -> None:
 
 
 def test_chance_is_the_mean_over_all_orders() -> None:
-    """Every order of five pictures, two of them relevant; and equal vectors come in no order of their own."""
+    """Every order of five images, two of them relevant; and equal vectors come in no order of their own."""
     precision, recall = [], []
     for order in set(itertools.permutations((1, 1, 0, 0, 0))):
         hits = np.cumsum(order) / np.arange(1, 6)
@@ -122,6 +122,14 @@ def test_what_cannot_be_ranked_is_said() -> None:
         rank_gallery(np.eye(2), np.ones((2, 3)), [0, 1], [0, 1])
     with pytest.raises(ValueError, match=r"expected 0\.\.1"):
         neighbour_votes([[2]], [[1.0]], 2)
+
+
+def test_a_choice_counts_no_sample_without_a_neighbour_and_takes_truth_in_a_row() -> None:
+    """The first class was right where nothing was near, and truth in a column was held against every sample."""
+    labels, near = np.array([[-1, -1], [1, 1], [0, 0]]), np.ones((3, 2))
+    assert choose_neighbours(labels, near, np.array([0, 1, 0]), 2).accuracies == {1: pytest.approx(2 / 3)}
+    with pytest.raises(ValueError, match=r"labels have shape \(3, 2\), truth \(3, 1\); expected \[n, k\] and \[n\]"):
+        choose_neighbours(labels, near, np.array([[0], [1], [0]]), 2)
 
 
 def test_a_row_without_neighbours_has_no_votes_and_no_warning() -> None:

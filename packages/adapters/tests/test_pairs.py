@@ -79,6 +79,6 @@ def test_terms_by_name_are_summed_and_their_means_kept() -> None:
 
 def test_recall_shares_ties_and_counts_equal_captions() -> None:
     image, text = torch.eye(3), torch.tensor([[1.0, 0, 0], [1.0, 0, 0], [0, 0, 1.0]])
-    to_text, to_image = 0.5 + 1 / 3 + 1, 1 + 0 + 1  # picture 1 is like no text: all three tie
+    to_text, to_image = 0.5 + 1 / 3 + 1, 1 + 0 + 1  # image 1 is like no text: all three tie
     assert recall_at_1(image, text, torch.tensor([0, 1, 2])) == pytest.approx((to_text + to_image) / 6)
     assert recall_at_1(image, text, torch.tensor([0, 0, 2])) == pytest.approx((1 + 2 / 3 + 1 + 1 + 1 + 1) / 6)

@@ -125,10 +125,14 @@ def test_lpp_takes_its_papers_steps(n: int, d: int, k: int) -> None:
 
 
 def test_lpp_takes_all_steps_where_nothing_validates() -> None:
-    x, y, texts = world(4, 5, 4)
-    tuned = tune(tuning_data(x, y, class_embeddings=texts), "lp++")
+    x, y, _ = world(4, 5, 4)
+    against, towards = x.roll(1, 0), x  # each image is nearest to the text of another class, or of its own
+    tuned = tune(tuning_data(x, y, class_embeddings=against), "lp++")
     assert tuned.best_params == {"steps": 300.0}
     assert tuned.validation is None
+    plain = tuning_data(x, y, class_embeddings=towards)
+    assert tune(plain, "lp++").best_params == {"kind": "zero_shot"}
+    torch.testing.assert_close(tune(plain, "lp++").scores(x), tune(plain, "zero_shot").scores(x))
 
 
 def test_flags_of_scikit_learns_arithmetic_are_no_failure_and_ours_are() -> None:

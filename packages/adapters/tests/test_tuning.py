@@ -116,7 +116,7 @@ def test_what_a_ridge_regression_leaves_out_is_refitted_without_it(several: bool
 def test_lengths_that_tell_classes_apart_are_seen(seed: int) -> None:
     """Half the classes differ in length alone: the head is level with scikit-learn's on features as they come.
 
-    A folder of tinted pictures was at .905 with features at length 1 alone, scikit-learn's regression at .985.
+    A folder of tinted images was at .905 with features at length 1 alone, scikit-learn's regression at .985.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
@@ -556,7 +556,8 @@ def test_neighbours_are_a_candidate_and_their_head_gives_the_validated_scores() 
             total[label] += math.exp(
                 -beta * (1 - float(F.normalize(test[row].double(), dim=0) @ F.normalize(key, dim=0)))
             )
-        expected = [alpha * each for each in total]
+        of_folds = 0.8  # alpha was chosen on caches of four fifths of the images, whose sums are shorter
+        expected = [of_folds * alpha * each for each in total]
         assert tuned.scores(test[row : row + 1])[0].tolist() == pytest.approx(expected, rel=1e-3)
 
 
@@ -605,20 +606,6 @@ def test_the_mean_of_a_regression_and_a_discriminant_is_a_candidate_and_its_head
             expected = 0.5 * regression(test_x) + 0.5 * discriminant(test_x)
             params = {name: value for name, value in mean.items() if name not in ("validation", "loss")}
             assert torch.allclose(_refit(data, unit, Candidate(**params))[0](test_x), expected, atol=1e-3)
-
-
-def test_old_names_work_for_one_more_release_and_say_the_new_ones() -> None:
-    x, y, test, truth, texts = world(20)
-    data, test_set = tuning_data(x, y, class_embeddings=texts), HeldOut(test, truth)
-    tuned = tune(data)
-    for owner, old, new in (
-        (tuned, "chosen", "best_params"), (tuned, "tried", "candidates"), (test_set, "openings", "evaluation_log"),
-        (data, "validates", "has_validation"),
-    ):  # fmt: skip
-        with pytest.warns(DeprecationWarning, match=rf"{old} is called {new} now"):
-            assert getattr(owner, old) == getattr(owner, new)
-    with pytest.warns(DeprecationWarning, match="counted is called valid_mask now"):
-        assert torch.equal(data.counted(), data.valid_mask())
 
 
 def test_scores_of_a_wrong_shape_raise_and_what_is_undefined_is_the_worst() -> None:

@@ -12,7 +12,16 @@ import torch.nn.functional as F
 from vision_adapters import HeldOut, load_head, save_head
 from vision_adapters.tuning import transduce, tune, tuning_data
 from vision_adapters.tuning.gaussians import GaussianHead, log_densities, nearest, stata, transclip
-from vision_adapters.tuning.unlabelled import behind, doubt, label_marginal, ss_text_u_weights, transported
+from vision_adapters.tuning.unlabelled import (
+    Way,
+    behind,
+    doubt,
+    label_marginal,
+    labels_pay,
+    ss_text_u_weights,
+    transported,
+    unsteady,
+)
 
 from . import _transduction as slow
 
@@ -163,7 +172,61 @@ def test_labels_that_zero_shot_hits_and_transduction_does_not() -> None:
     wrong = torch.where(torch.arange(20) < 8, (labels + 1) % 4, labels)
     assert behind(member, F.one_hot(wrong, 4).double(), member) == "of 20 labels it hits 12 unseen, zero-shot 20"
     assert behind(F.one_hot(wrong, 4).double(), member, member) == ""
+    assert behind(member[:10], F.one_hot(torch.where(torch.arange(10) < 1, 3, labels[:10]), 4).double(), member[:10])
     assert behind(member[:1], member[1:2], member[:1]) == ""  # one label tells nothing
+
+
+def test_a_head_for_other_images_has_the_mean_variance_of_the_classes() -> None:
+    x, _, texts = (rows.float() for rows in world(90, 16, 3))
+    x, texts = F.normalize(x, dim=1), F.normalize(texts, dim=1)
+    mixture = stata(x, texts, 100.0)
+    count = mixture.assignment.sum(0)
+    mean = sum(count[c] * mixture.variances[c] for c in range(3)) / count.sum()
+    head = transduce(x, texts, guard=False).head
+    torch.testing.assert_close(head.variances, mean.expand(3, 16), rtol=1e-4, atol=1e-9)
+    torch.testing.assert_close(head.means, mixture.means, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["stata", "ss_text_u", "transclip"])
+def test_halves_that_disagree_keep_the_head_of_the_labels(method: str) -> None:
+    """Forty images in 256 dimensions, nearly all noise, and the same without it."""
+    reasons = []
+    for noise in (6.0, 0.1):
+        x, y, texts = (rows.float() for rows in world(48, 256, 4, noise=noise))
+        member = F.one_hot(y[:8].long(), 4).float()
+        reasons.append(unsteady(x, texts, 100.0, member, True, method, Way(nearest(x), label_marginal(member))))
+    assert reasons[0].startswith("heads of two halves of the images agree on ")
+    assert int(reasons[0].split()[-3].rstrip("%")) < 85
+    assert reasons[1] == ""
+
+
+def test_too_few_images_for_their_dimensions_fall_back() -> None:
+    x, y, texts = world(60, 256, 4, noise=6.0)
+    done = transduce(x[8:], texts, logit_scale=10.0, labelled=(x[:8], y[:8]))
+    assert "heads of two halves of the images agree on" in done.fallback
+    assert done.method in ("anchored", "zero_shot")
+    free = transduce(x[8:], texts, logit_scale=10.0, labelled=(x[:8], y[:8]), guard=False)
+    assert (free.method, free.fallback) == ("stata", "")
+
+
+def test_ss_text_u_takes_labels_that_pay() -> None:
+    x, y, _ = world(600, 16, 5, noise=0.5)
+    useless = F.normalize(torch.randn(5, 16, generator=torch.Generator().manual_seed(3)).double(), dim=1)
+    marginal = torch.full((5,), 0.2).double()
+    pays = lambda labels: labels_pay(x, useless, 10.0, F.one_hot(labels, 5).double(), Way(nearest(x), marginal))  # noqa: E731
+    assert pays(y[:40])
+    assert not pays(y[torch.randperm(40, generator=torch.Generator().manual_seed(1))])
+    assert not pays(y[:5])  # with one image per class none can be held out
+
+
+def test_ss_text_u_at_one_image_per_class_has_the_labels_frequencies_alone() -> None:
+    x, y, texts = world(600, 16, 5, noise=0.5)
+    done = transduce(x[5:], texts, method="ss_text_u", logit_scale=10.0, labelled=(x[:5], y[:5]))
+    member = F.one_hot(y[:5], 5).double()
+    weight = ss_text_u_weights(x, texts, 10.0, x[:0], member[:0], label_marginal(member))
+    assert done.fallback == ""
+    expected = (10 * x[5:] @ F.normalize(weight, dim=1).T).softmax(1)
+    np.testing.assert_allclose(done.probabilities.numpy(), expected.numpy(), rtol=1e-3, atol=1e-5)
 
 
 def test_useless_texts_leave_the_head_of_the_labels() -> None:

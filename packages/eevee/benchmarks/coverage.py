@@ -21,8 +21,8 @@ import numpy as np
 from _setting import RESULTS, record
 
 from eevee import Constraints, RidgeScorer, Space, choose_scorer, load_table, standardise
+from eevee.answers.evaluation import auc
 from eevee.answers.intervals import intervals
-from eevee.answers.judging import auc
 from eevee.searching.search import Evaluator, search
 from eevee.tables.holdout import folds_of, with_families
 from eevee.tables.standard import overall_scores

@@ -23,9 +23,9 @@ from _baselines import knn, medoids, ppca, soft_impute
 from _setting import RESULTS, record
 
 from eevee import AverageScorer, GpScorer, RidgeScorer, load_table, standardise
-from eevee.answers.choosing import choose_scorer
+from eevee.answers.evaluation import auc
 from eevee.answers.intervals import UNLIKE, intervals
-from eevee.answers.judging import auc
+from eevee.answers.scorer_choice import choose_scorer
 from eevee.scorers.named import named_scorer
 from eevee.searching.search import Evaluator, search
 from eevee.searching.search import medoids as medoids_of

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from _setting import earlier, record
 
-from eevee import Benchmark, Board, Metric, Outcomes, ResultTable, rank_models, rank_outcomes
+from eevee import Benchmark, Metric, Outcomes, Ranking, ResultTable, rank_models, rank_outcomes
 
 MODELS, TASKS = 20, 31
 
@@ -99,7 +99,7 @@ def main() -> None:
         covered.setdefault(name, []).append(held)
         width.setdefault(name, []).append(float(np.mean([last - first for first, last in ranks.values()])))
 
-    def ranks_of(ranked: Board) -> dict[str, tuple[int, int]]:
+    def ranks_of(ranked: Ranking) -> dict[str, tuple[int, int]]:
         return {place.model: (place.first, place.last) for place in ranked.places}
 
     for seed in range(options.first, options.first + options.boards):

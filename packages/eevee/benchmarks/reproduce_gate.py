@@ -12,8 +12,8 @@ import numpy as np
 from _setting import RESULTS, record
 
 from eevee import MlpScorer, RidgeScorer, load_table, published, score
-from eevee.answers.judging import error_against_k, importance, kendall, predictiveness
-from eevee.showing.pictures import draw_bars, draw_error_against_k, render
+from eevee.answers.evaluation import error_against_k, importance, kendall, predictiveness
+from eevee.reports.charts import draw_bars, draw_error_against_k, render
 
 
 def spearman(a: list[str], b: list[str]) -> float:

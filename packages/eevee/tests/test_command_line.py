@@ -149,7 +149,7 @@ def test_report_is_one_page_with_every_name_escaped(tmp_path):
 
 
 def test_missing_extras_are_named(monkeypatch):
-    from eevee.showing.pictures import new_figure
+    from eevee.reports.charts import new_figure
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'eevee-search\[plot\]'"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eevee import Benchmark, EeveeError, LowRankScorer, Metric, ResultTable, predict, select, standardise
-from eevee.answers.choosing import choose_scorer
+from eevee.answers.scorer_choice import choose_scorer
 from eevee.scorers.scorer import held_out
 
 from ._tables import made_up

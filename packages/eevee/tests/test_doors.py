@@ -33,10 +33,10 @@ from eevee import (
     select,
     tiers,
 )
-from eevee.answers.judging import importance
+from eevee.answers.evaluation import importance
 from eevee.cli import main
 from eevee.tables.reading import read_csv_text
-from eevee.tables.record import read_result
+from eevee.tables.serialization import read_result
 
 
 @pytest.mark.parametrize("text", ["1_0", "٣0", "0x1p3", "1e", "--3"])

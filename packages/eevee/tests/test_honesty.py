@@ -21,7 +21,7 @@ from eevee import (
     select,
     tiers,
 )
-from eevee.answers.judging import (
+from eevee.answers.evaluation import (
     error_against_k,
     importance,
     judge_held_out,
@@ -33,7 +33,7 @@ from eevee.answers.judging import (
 from eevee.answers.nested import learning_curve, nested_error
 from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import split_groups
-from eevee.tables.record import read_result
+from eevee.tables.serialization import read_result
 from eevee.tables.standard import overall_scores, standardise
 
 from ._reference import spearman

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eevee import EeveeError, Outcomes, choose_items, estimate, read_items, read_outcomes
+from eevee import EeveeError, Outcomes, choose_items, estimate, rank_outcomes, read_items, read_outcomes
 from eevee.cli import main
-from eevee.items.choosing import _estimates, _learn, _plain_error
 from eevee.items.drawing import TRANSLATED, choose_anchors, corrected_mean, doubts, draw_items, leaned
 from eevee.items.irt import fit_abilities, fit_irt, information, sigmoid
+from eevee.items.selection import _estimates, _learn, _plain_error
 
 
 def drawn(models=60, items=1500, seed=0):
@@ -217,6 +217,42 @@ def test_run_folders_to_a_file_of_items(tmp_path, capsys):
     other = run_folder(tmp_path / "other", "encX", values[0], digest="other")
     with pytest.raises(EeveeError, match="run on other data"):
         read_outcomes([*folders, other])
+
+
+def test_outcomes_of_which_lower_ones_are_better_rank_the_lowest_first(tmp_path):
+    """A Brier score's worst model led the ranks."""
+    generator = np.random.default_rng(0)
+    folders = []
+    for number, level in enumerate((0.05, 0.2, 0.3, 0.5, 0.7, 0.9)):
+        values = np.clip(generator.normal(level, 0.05, 200), 0, 1)
+        folders.append(run_folder(tmp_path / f"r{number}", f"enc{number}", values))
+        file = tmp_path / f"r{number}" / "results" / "micro-toy.seed0.json"
+        result = json.loads(file.read_text())
+        result["scores"] = [{"metric": "brier", "direction": "lower", "value": values.mean()}]
+        file.write_text(json.dumps(result))
+    read = read_outcomes(folders)
+    assert read["micro/toy"].direction == "lower"
+    board = rank_outcomes(read)
+    assert board.leaders == ("enc0",)
+    assert board.places[-1].model == "enc5"
+    assert board.places[0].score == pytest.approx(1 - read["micro/toy"].scores()[0])
+    result["scores"][0] |= {"metric": "accuracy", "direction": "higher"}
+    file.write_text(json.dumps(result))
+    with pytest.raises(EeveeError, match=r"scored by accuracy \(higher is better\), and in .* by brier"):
+        read_outcomes(folders)
+    with pytest.raises(EeveeError, match="direction 'up'"):
+        replace(read["micro/toy"], direction="up")
+
+
+def test_the_unit_of_a_score_near_zero_is_that_which_fits_best(tmp_path):
+    values = np.zeros((6, 2000))
+    values[range(6), range(6)] = 1
+    folders = []
+    for number, row in enumerate(values):
+        folders.append(run_folder(tmp_path / f"r{number}", f"enc{number}", row))
+        file = tmp_path / f"r{number}" / "results" / "micro-toy.seed0.json"
+        file.write_text(file.read_text().replace(str(100 * row.mean()), str(row.mean())))
+    assert read_outcomes(folders)["micro/toy"].unit == 1
 
 
 def test_archive(tmp_path):

@@ -185,8 +185,13 @@ def test_pairs_are_decided_as_by_all_draws_in_memory(share, level):
         centred = np.where(measured, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
         shared = measured.astype(float) @ measured.T
         own = centred @ centred.T / np.maximum(shared - 1, 1)
-        root = leaderboard._root(0.5 * own + 0.5 * np.trace(own) / 9 * np.eye(9))
-        board = root @ np.random.default_rng([5, number]).standard_normal((9, 14), dtype=np.float32)
+        covariance, normal = 0.5 * own + 0.5 * np.trace(own) / 9 * np.eye(9), np.random.default_rng([5, number])
+        if share:
+            board = leaderboard._root(covariance) @ normal.standard_normal((9, 14), dtype=np.float32)
+        else:  # any root has the same draws in distribution; this one has as many columns as tasks and models
+            root = np.hstack([np.sqrt(0.5 / 13) * centred, np.sqrt(0.5 * np.trace(own) / 9) * np.eye(9)])
+            np.testing.assert_allclose(root @ root.T, covariance, atol=1e-12)
+            board = root @ normal.standard_normal((23, 14), dtype=np.float32)
         drawn.append([t_of(board, pair) if ok else 0.0 for *pair, ok in pairs])
     drawn, undecided = np.array(drawn), comparable.copy()
     alone = leaderboard._largest_of_tasks(scores, 5, everyone & ~np.eye(9, dtype=bool), np.arange(resamples))

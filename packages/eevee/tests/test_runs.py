@@ -84,6 +84,20 @@ def test_own_rows_go_below_a_known_table_in_its_unit(tmp_path: Path, caplog: pyt
         table_of_runs([write_run(tmp_path / "only", "mine", {"photos": 0.4})], gate)
 
 
+def test_an_error_among_others_like_it_is_no_share(tmp_path: Path) -> None:
+    """A mean absolute error of 1.2 years became 120."""
+    lines = [f"m{n},{1.8 + n / 2},{18 + 5 * n}" for n in range(5)]
+    known = read_csv_text("model,years/mae,top/error\n" + "\n".join(lines), name="known", direction="lower")
+    own = write_run(tmp_path / "own", "mine", {"years": 1.2}, metric="mae")
+    rate = write_run(tmp_path / "rate", "also mine", {"top": 0.2}, metric="error")
+    for folder in (own, rate):
+        for file in (folder / "results").glob("*.json"):
+            file.write_text(file.read_text().replace("higher", "lower"))
+    table = table_of_runs([own, rate], known)
+    assert table.values[5, 0] == pytest.approx(1.205)
+    assert table.values[6, 1] == pytest.approx(20.5)
+
+
 def test_the_command_takes_run_folders_and_says_first_how_many_models_are_enough(
     runs: list[Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

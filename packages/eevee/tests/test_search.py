@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from eevee import EeveeError, RidgeScorer, load_table, select
+from eevee.reports.formatting import selection_words
 from eevee.searching.search import Evaluator, exhaust, greedy, search
 from eevee.searching.space import Constraints, Space
-from eevee.showing.words import selection_words
 from eevee.tables.standard import standardise
 
 from ._tables import made_up

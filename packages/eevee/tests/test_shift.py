@@ -20,13 +20,13 @@ from eevee import (
     select,
     standardise,
 )
-from eevee.answers.choosing import choose_scaling, choose_scorer
 from eevee.answers.intervals import _independent, calibrate, inside_fold, intervals
 from eevee.answers.nested import nested_error
+from eevee.answers.scorer_choice import choose_scaling, choose_scorer
 from eevee.cli import main
+from eevee.reports.formatting import selection_words
 from eevee.scorers.named import NeighbourScorer
 from eevee.searching.space import Constraints, Space
-from eevee.showing.words import selection_words
 from eevee.tables.holdout import families_note, folds_of, held_together, name_families
 from eevee.tables.standard import overall_scores
 

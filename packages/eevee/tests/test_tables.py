@@ -26,8 +26,9 @@ from eevee import (
 )
 from eevee.answers.predicting import predict
 from eevee.answers.selecting import selection_warnings
-from eevee.showing.words import check_words
+from eevee.reports.formatting import check_words
 from eevee.tables.holdout import near_pairs
+from eevee.tables.loading import join_tables
 from eevee.tables.reading import Layout, number, read_csv_text
 
 from ._tables import made_up
@@ -55,6 +56,27 @@ def test_three_shapes_say_the_same():
         np.testing.assert_array_equal(table.values, rows.values)
     assert wide.hash == rows.hash != long.hash  # the long one has groups
     assert long.groups == ("g0", "g0", "g1", "g1", "g2")
+
+
+def test_joined_tables_keep_groups_families_and_dates():
+    """Twins counted as models of their own."""
+    first = replace(made_up(6), name="one", groups=("t", "t", "m2", "m3", "m4", "m5"), dates=("2020", *[""] * 5))
+    last = replace(
+        made_up(6, seed=1), name="two", families=("m0", "m0", "b", "b", "c", "c")
+    )  # one is called like its first
+    last = replace(
+        last,
+        benchmarks=tuple(replace(b, id=f"x{b.id}") for b in last.benchmarks),
+        metrics=tuple(replace(m, id=f"x{m.id}", benchmark=f"x{m.benchmark}") for m in last.metrics),
+    )
+    joined = join_tables([first, last])
+    assert joined.groups == first.groups
+    assert joined.families == last.families
+    assert joined.dates == first.dates
+    with pytest.raises(EeveeError, match=r"model 'm0' has the group 't' in one table and 'u' in another"):
+        join_tables([first, replace(last, groups=("u", "u", "m2", "m3", "m4", "m5"))])
+    with pytest.raises(EeveeError, match="scaled in ways plain, rank"):
+        join_tables([first, replace(last, scaling="rank")])
 
 
 def test_missing_cells_and_group_column():

@@ -30,8 +30,8 @@ from reporting import report
 from eqben_builder.pictures import decode, decode_array
 from eqben_builder.scoring import read_scores
 from eqben_builder.suites.caption_choice import _listed
-from eqben_builder.untrusted import load_json
 from wary_files import pickles
+from wary_files.json_files import read_json
 
 _PLACE = Path(tempfile.gettempdir()) / "eqben-fuzz"
 
@@ -72,7 +72,7 @@ PARSERS: dict[str, tuple[list[bytes], Callable[[bytes], object], float]] = {
     "picture": (pictures(), lambda content: decode(content, "fuzz"), 0.3),
     "array": ([an_array()], lambda content: decode_array(content, "fuzz"), 0.2),
     "json": ([json.dumps({"0": {"filename": "1.jpg", "caption": "ä", "n": [1, 2.5, None]}}).encode()],
-             in_file(".json", load_json), 0.2),
+             in_file(".json", read_json), 0.2),
     "literal": ([b"['a cup', \"cup's\", 'x']"], lambda content: _listed(content.decode("latin1"), "fuzz"), 0.2),
     "scores": ([b"id,c0_i0,c0_i1,c1_i0,c1_i1\na,1,2,3,4\nb,1,2,3,4\n"], in_file(".csv", read_scores), 0.1),
 }  # fmt: skip

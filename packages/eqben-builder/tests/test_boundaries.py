@@ -74,8 +74,8 @@ for name in ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att"
 Image.new("RGB", (2, 2)).save(root / "1.jpg")
 data = read_suite(SUITES["sugarcrepe"], root)
 table = suite_table(data, similarities(data.rows, encode_rows(data.rows, Lengths())))
-pictures, right = tuple(row.images[0] for row in data.rows) * 2, {"original": ({0: [0]}, {0: [0]})}
-gallery = Gallery("own", pictures, ("a cup",) * 14, right)
+images, right = tuple(row.images[0] for row in data.rows) * 2, {"original": ({0: [0]}, {0: [0]})}
+gallery = Gallery("own", images, ("a cup",) * 14, right)
 searched = gallery_table(gallery, *encode_gallery(gallery, Lengths()))
 pairs = score_table(np.random.default_rng(0).standard_normal((20, 2, 2)))
 print(table.overall.score.value, len(searched), len(pairs.rows), *sys.modules)

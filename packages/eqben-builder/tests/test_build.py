@@ -163,7 +163,7 @@ def test_a_build_that_is_killed_at_any_point_ends_with_the_same_bytes(whole, tmp
 
 
 def cut_short(folder, copy, jobs):
-    """A copy of a build as a killed process leaves it after some jobs, with half a line and a stray picture."""
+    """A copy of a build as a killed process leaves it after some jobs, with half a line and a stray image."""
     shutil.copytree(folder, copy)
     again = copy.with_name("again")
     lines = []
@@ -263,7 +263,7 @@ def test_a_pair_of_one_picture_is_none(tmp_path):
             return [first, replace(second, images=(second.images[0], second.images[0]))]
 
     manifest = build(Frozen(["mm", "mm"]), tmp_path / "a")
-    assert manifest["dropped"] == {"both pictures are the same": 2}
+    assert manifest["dropped"] == {"both images are the same": 2}
     assert [record.id for record in read_records(tmp_path / "a")] == ["own-000000-000", "own-000001-000"]
 
 

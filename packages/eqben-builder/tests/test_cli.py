@@ -100,7 +100,7 @@ def test_what_was_exchanged_after_the_build_is_not_scored(here, capsys):
     second.write_bytes(contents[0])
     status, _, err = call(capsys, *score)
     assert status == 2
-    assert f"{first.name} is not the picture of the manifest" in " ".join(err.split())
+    assert f"{first.name} is not the image of the manifest" in " ".join(err.split())
     assert "eqben verify" in err
     first.write_bytes(contents[0])
     second.write_bytes(contents[1])
@@ -214,7 +214,7 @@ def test_a_terminal_obeys_no_caption_id_or_subset(here, capsys):
         (["score", "flat", *encoder, "--blind", "--page", "results.html"], "fine\\u202egnorw"),
         (["review", "flat", "review.html"], "5 pairs in review.html"),
         (["verify", "pairs"], "\\x1b[2J"),
-        (["score", "sugarcrepe", *encoder, "--data-root", "."], "pictures are missing (val2017/\\x1b[2J"),
+        (["score", "sugarcrepe", *encoder, "--data-root", "."], "images are missing (val2017/\\x1b[2J"),
         (["convert", "flat", f"{ODD[:4]}out"], "parquet in \\x1b[2Jout"),
         (["convert", f"{ODD}nowhere", "out"], "\\x1b[2J"),
         (["score", f"{ODD}", *encoder], "\\x1b[2J"),

@@ -50,7 +50,7 @@ def model(tmp_path_factory):
         cross_attention_dim=32, attention_head_dim=2, norm_num_groups=4,
     )  # fmt: skip
     with torch.no_grad():
-        # Larger weights than a fresh network's, so that what is attended to can be seen in the picture.
+        # Larger weights than a fresh network's, so that what is attended to can be seen in the image.
         for name, weight in unet.named_parameters():
             if "attn2" in name and weight.ndim == 2:
                 weight.mul_(8)

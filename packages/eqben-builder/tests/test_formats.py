@@ -107,7 +107,7 @@ def test_winoground_from_a_folder_or_its_zip(tmp_path):
     example = {"id": 7, "image_0": "ex_7_img_0", "image_1": "ex_7_img_1", "caption_0": "a", "caption_1": "b"}
     example |= {"collapsed_tag": "Object", "num_main_preds": 1}
     (tmp_path / "examples.jsonl").write_text(json.dumps(example) + "\n")
-    with pytest.raises(FileNotFoundError, match=r"line 1: field 'image_0' names no picture .* 'ex_7_img_0'"):
+    with pytest.raises(FileNotFoundError, match=r"line 1: field 'image_0' names no image .* 'ex_7_img_0'"):
         list(read_any(tmp_path))
     with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
         for k in (0, 1):
@@ -126,7 +126,7 @@ def test_valse_gives_rows_of_one_picture_that_annotators_accepted(tmp_path):
     content = {f"r{votes}": {**row, "mturk": {"caption": votes, "foil": 3 - votes, "other": 0}} for votes in range(4)}
     path = tmp_path / "existence.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(FileNotFoundError, match="'image_file' names no picture"):
+    with pytest.raises(FileNotFoundError, match="'image_file' names no image"):
         list(read_any(path))
     picture(tmp_path / "v.jpg", (1, 2, 3))
     pairs = list(read_any(path))
@@ -134,7 +134,7 @@ def test_valse_gives_rows_of_one_picture_that_annotators_accepted(tmp_path):
     assert pairs[0].image1 is None
     assert (pairs[0].caption1, pairs[0].aspect) == ("There is a dog.", "x")
     assert [row.image0.load().shape for row in pairs] == [(4, 6, 3)] * 2
-    with pytest.raises(ValueError, match="'r2' has one picture"):
+    with pytest.raises(ValueError, match="'r2' has one image"):
         write_as(pairs, tmp_path / "no", "eqben-flat")
     assert not (tmp_path / "no").exists()
     pytest.importorskip("pyarrow")
@@ -251,8 +251,8 @@ def test_broken_shards_are_refused(tmp_path):
 
 
 def test_pictures_are_checked_when_they_are_looked_at(tmp_path):
-    with pytest.raises(ValueError, match="a picture in memory cannot be decoded"):
-        Picture(content=b"no picture").load()
+    with pytest.raises(ValueError, match="an image in memory cannot be decoded"):
+        Picture(content=b"no image").load()
     np.save(tmp_path / "a.npy", np.zeros((2, 2)))
     with pytest.raises(ValueError, match=r"a\.npy is float64 \(2, 2\), expected uint8"):
         Picture(tmp_path / "a.npy").load()

@@ -75,7 +75,7 @@ def blip_2_without_a_mark(folder):
 
 
 def odds_of_blip_2(model, processor, image, caption):
-    """Its definition: queries that read the picture and the text, a head on each, the mean of what they say."""
+    """Its definition: queries that read the image and the text, a head on each, the mean of what they say."""
     pixels = processor.image_processor(images=image, return_tensors="pt")["pixel_values"]
     ids = processor.tokenizer(caption, truncation=True, max_length=12, return_tensors="pt")["input_ids"]
     with torch.no_grad():

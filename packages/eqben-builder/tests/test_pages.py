@@ -268,7 +268,7 @@ def test_votes_on_other_pairs_are_refused(tmp_path, folder, rows):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no JSON"),
+        ("{", "line 1: not JSON"),
         ("[]", r"field 'schema' is \[\]"),
         ('{"schema": "eqben-votes/2"}', "field 'schema' is 'eqben-votes/2'"),
         ('{"schema": "eqben-votes/1", "source": "x", "votes": []}', "'source' and 'votes'"),

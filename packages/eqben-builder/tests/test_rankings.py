@@ -1,4 +1,4 @@
-"""What captions of a gallery retrieve: the sequence, the place of the right picture, and the page that shows both."""
+"""What captions of a gallery retrieve: the sequence, the place of the right image, and the page that shows both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def wrong():
 
 
 def gallery_of(pictures: int, captions: int) -> Gallery:
-    """Each caption's picture is the one of its number, captions beyond the pictures have the first."""
+    """Each caption's image is the one of its number, captions beyond the images have the first."""
     right = {caption: [caption if caption < pictures else 0] for caption in range(captions)}
     return Gallery("own", (None,) * pictures, tuple(map(str, range(captions))), {"original": ({}, right)})
 
@@ -73,7 +73,7 @@ def test_captions_are_shown_on_which_models_differ_or_a_single_one_is_worst():
         telling_captions({}, 3)
 
 
-@pytest.mark.parametrize(("captions", "first", "message"), [([9], 3, "caption 9 of 4"), ([0], 0, "at least 1 picture")])
+@pytest.mark.parametrize(("captions", "first", "message"), [([9], 3, "caption 9 of 4"), ([0], 0, "at least 1 image")])
 def test_what_there_is_not_is_refused(captions, first, message):
     with pytest.raises(ValueError, match=message):
         rankings(gallery_of(4, 4), np.eye(4), np.eye(4), captions, first=first)

@@ -62,7 +62,7 @@ def test_painting_is_alpha_over_in_order_and_masks_say_who_is_seen():
 
 
 def test_masks_match_the_pictures():
-    # Where a plain item is seen and fully covers, the picture has exactly its colour.
+    # Where a plain item is seen and fully covers, the image has exactly its colour.
     for seed in range(20):
         scene = sample_scene(np.random.default_rng(seed), 3, materials=("plain",))
         drawn = render([scene], 64, coverage=True)

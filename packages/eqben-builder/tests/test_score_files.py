@@ -143,3 +143,11 @@ def test_tables_that_cannot_be_read_are_named(tmp_path, content, message):
             read_scores(tmp_path / "s.csv")
     finally:
         csv.field_size_limit(before)
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_an_id_that_comes_twice_is_refused_without_a_list_of_ids_too(tmp_path, scores, kind):
+    path = write(tmp_path / f"s.{kind}", scores, [*IDS[:6], "p0"])
+    with pytest.raises(ValueError, match=r"rows 6 repeat an id \('p0' in row 6\)"):
+        read_scores(path)
+    assert np.array_equal(read_scores(write(tmp_path / f"t.{kind}", scores, IDS)), scores)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eqben_builder import winoground_scores
-from eqben_builder.scoring import equivariance_scores, score_table
+from eqben_builder.scoring import equivariance_scores, ground_boundary, score_table, valse_scores
 
 
 def test_a_hundred_thousand_random_quadruples(reference):
@@ -169,3 +169,42 @@ def test_equivariance_scores_follow_their_definition():
         equivariance_scores(np.ones((2, 2, 2)), scale="spread")
     with pytest.raises(ValueError, match="'raw' is neither"):
         equivariance_scores(scores, scale="raw")
+
+
+SCORES = np.random.default_rng(0).standard_normal((40, 2, 2))
+MEASURES = {
+    "winoground": winoground_scores,
+    "table": score_table,
+    "equivariance": equivariance_scores,
+    "valse": lambda scores: valse_scores(scores[:, 0], scale="calibrated"),
+    "grounding": lambda scores: ground_boundary(scores[:, 0].T, np.arange(40.0)),
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_masked_scores_are_refused_and_of_other_forms_score_the_same(name):
+    mask = np.zeros(SCORES.shape, bool)
+    mask[3, 0, 1] = True
+    with pytest.raises(ValueError, match=r"the value at \[.*\] is masked; leave its sample out"):
+        MEASURES[name](np.ma.masked_array(SCORES, mask))
+    with pytest.raises(ValueError, match="expected numbers, got"):
+        MEASURES[name](np.where(mask, "0.5", SCORES))
+    plain = MEASURES[name](SCORES)
+    for held in (SCORES.astype(object), np.ma.masked_array(SCORES), SCORES.astype(">f8")):
+        assert repr(MEASURES[name](held)) == repr(plain)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT")])
+def test_pairs_without_a_cluster_a_subset_or_an_aspect_are_refused(missing):
+    # as texts, all without one were of the one cluster, subset or aspect "None"
+    names = ["a", "b"] * 18 + [missing] * 4
+    for column in ("clusters", "subsets", "aspects"):
+        with pytest.raises(ValueError, match=rf"{column}: sample 36 has the label"):
+            score_table(SCORES, resamples=20, **{column: names})
+
+
+def test_clusters_are_labels_of_any_kind():
+    numbers = np.arange(40) // 4
+    expected = score_table(SCORES, clusters=[f"v{number:02}" for number in numbers], resamples=50).row("all")
+    for labels in (numbers, numbers.tolist(), [(number, "video") for number in numbers.tolist()]):
+        assert score_table(SCORES, clusters=labels, resamples=50).row("all") == expected

@@ -70,7 +70,7 @@ def test_foil_rows_give_two_scores(rows):
     foils = [PairRow(row.id, "valse", "", row.image0, None, row.caption0, row.caption1) for row in rows]
     assert np.allclose(dual_similarities(foils, Model()), dual_similarities(rows, Model())[:, :, 0])
     assert fusion_similarities(foils, lambda images, captions: np.arange(len(images))).tolist()[1] == [2, 3]
-    with pytest.raises(ValueError, match=r"has 1 pictures, those before have 2"):
+    with pytest.raises(ValueError, match=r"has 1 images, those before have 2"):
         dual_similarities([*rows[:2], foils[2]], Model(), batch=1)
 
 
@@ -94,9 +94,9 @@ def test_wrong_models_are_refused(rows):
             return super().encode_text(captions) if self.texts is None else self.texts
 
     for model, message in (
-        (Wrong(images=np.ones((3, 2))), r"features of 18 pictures have the shape \(3, 2\)"),
+        (Wrong(images=np.ones((3, 2))), r"features of 18 images have the shape \(3, 2\)"),
         (Wrong(images=np.zeros((18, 3))), "zero or not finite"),
-        (Wrong(images=np.ones((18, 5))), "pictures have 5 features and captions 3"),
+        (Wrong(images=np.ones((18, 5))), "images have 5 features and captions 3"),
         (Wrong(texts=np.full((18, 3), np.nan)), r"captions"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -132,8 +132,8 @@ def test_pictures_are_decoded_in_threads_ahead_of_the_model(rows, monkeypatch):
     dual_similarities(rows, Watching(), batch=1)
     assert threads == {"decode"}
     assert order[: order.index("encoded")].count("decoded") == 6  # and no more than these
-    broken = PairRow("broken", "micro", "", Picture(content=b"no picture"), rows[0].image1, "a", "b")
-    with pytest.raises(ValueError, match="a picture in memory cannot be decoded"):
+    broken = PairRow("broken", "micro", "", Picture(content=b"no image"), rows[0].image1, "a", "b")
+    with pytest.raises(ValueError, match="an image in memory cannot be decoded"):
         dual_similarities([*rows, broken], Model(), batch=2)
 
 

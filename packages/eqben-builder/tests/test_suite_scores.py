@@ -256,7 +256,7 @@ def test_intervals_take_questions_of_a_picture_together_and_have_width_at_one():
 
 
 def test_an_averages_interval_counts_the_pictures_of_its_own_questions():
-    """All is right: Wilson's interval ends at 1 / (1 + z^2 / n), with n the pictures of the average's subsets."""
+    """All is right: Wilson's interval ends at 1 / (1 + z^2 / n), with n the images of the average's subsets."""
 
     def lower_end(n):
         return 1 / (1 + 1.959964**2 / n)
@@ -277,14 +277,14 @@ def test_an_averages_interval_counts_the_pictures_of_its_own_questions():
     table = table_of(sizes, shared=False)
     assert table.line("pooled").score.low == pytest.approx(lower_end(sum(sizes.values())))
     assert table.line("mean of 7").score.low == pytest.approx(lower_end(49 / sum(1 / n for n in sizes.values())))
-    table = table_of(seven(), shared=True)  # the same 20 pictures in each subset
+    table = table_of(seven(), shared=True)  # the same 20 images in each subset
     assert table.line("mean of 7").score.low == pytest.approx(lower_end(20))
     sizes = {"prod/atom/4": 30, "prod/swap/4": 40, "syst/seen/laion/comp": 300}
     rows = [question(f"{name}{k}", name, cluster=f"{name}{k}") for name, size in sizes.items() for k in range(size)]
     table = suite_table(data_of("crepe", rows), Similarities([column(1.0, 0.0)] * 370, [None] * 370), resamples=5)
     lines = [line for line in table.averages if line.measure == "accuracy"]
     assert lines
-    assert all(line.score.low < lower_end(100) for line in lines), "the other 300 pictures are not this average's"
+    assert all(line.score.low < lower_end(100) for line in lines), "the other 300 images are not this average's"
 
 
 def test_sets_are_right_when_all_of_them_are():
@@ -367,7 +367,7 @@ def test_a_gallery_is_searched_in_both_directions_by_every_set_of_judgements():
                 for measure, value in zip((f"R@{k}", "R-precision", "mAP@R"), measured, strict=True):
                     line = lines[judgements, direction, measure]
                     assert (line.score.value, line.queries) == (pytest.approx(value), len(right))
-    with pytest.raises(ValueError, match="5 and 90 features for 30 pictures"):
+    with pytest.raises(ValueError, match="5 and 90 features for 30 images"):
         gallery_table(gallery, images[:5], texts)
 
 
@@ -483,7 +483,7 @@ def test_resamples_of_a_gallery_are_drawn_in_parts_and_stay_the_same():
 
 
 def features_of(texts, images):
-    """Features of captions "0", "1", … and of as many pictures as there are rows."""
+    """Features of captions "0", "1", … and of as many images as there are rows."""
     pictures = [Picture(content=bytes([k])) for k in range(len(images))]
     units = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (images, texts)]
     numbers = {str(k): k for k in range(len(texts))}

@@ -65,9 +65,9 @@ def test_missing_pictures_are_counted_and_named(tmp_path):
     data = read(tmp_path, "sugarcrepe")
     assert dict(data.missing) == {"val2017/000000000285.jpg": 1}
     assert dict(data.left_out) == {"swap_obj": 1}
-    assert data.notes[0] == ("1 of 8 questions are left out: 1 pictures are missing (val2017/000000000285.jpg)")
+    assert data.notes[0] == ("1 of 8 questions are left out: 1 images are missing (val2017/000000000285.jpg)")
     (tmp_path / "coco/val2017/000000000139.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match="not one picture of SugarCrepe is there: 2 are missing, such as"):
+    with pytest.raises(FileNotFoundError, match="not one image of SugarCrepe is there: 2 are missing, such as"):
         read(tmp_path, "sugarcrepe")
 
 
@@ -138,7 +138,7 @@ def test_whatever_a_file_holds_the_error_is_one_line_with_its_name(tmp_path, oth
             try:
                 read_again()
             except FileNotFoundError:
-                pass  # a picture of another name
+                pass  # an image of another name
             except ValueError as error:
                 refusals.append((name.rpartition("/")[2], position, str(error)))
         dump(tmp_path, name, content)
@@ -456,7 +456,7 @@ def test_a_cola_file_of_another_kind_is_named(tmp_path, content):
         ("/etc/passwd", [], "leads out of its folder"),
         ("1" * 5000, [], "holds none of"),
         ("a.json", {"a": 1}, "expected a JSON list"),
-        ("a.json", [[7, {"POS": ["a"], "NEG": ["b"]}]], "expected .picture, texts"),
+        ("a.json", [[7, {"POS": ["a"], "NEG": ["b"]}]], "expected .image, texts"),
         ("a.json", [["p.jpg", {"POS": [], "NEG": 3}]], "should be lists of texts"),
     ],
 )
@@ -571,8 +571,8 @@ def test_a_table_that_unpacks_to_too_much_is_refused_while_it_is_read(tmp_path, 
     reader = bivlc_of(tmp_path, [{"caption": "x" * 20_000}] * 300)
     assert len(reader().rows) == 300
     assert (tmp_path / "bivlc/test.parquet").stat().st_size < 50_000
-    monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "200000")
-    with pytest.raises(ValueError, match=r"test\.parquet unpacks to more than [\d,]+ bytes; EQBEN_MAX_MEMBER_BYTES"):
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "200000")
+    with pytest.raises(ValueError, match=r"test\.parquet unpacks to more than [\d,]+ bytes; WARY_FILES_MAX_BYTES"):
         reader()
 
 
@@ -580,7 +580,7 @@ def test_few_rows_are_read_at_once_where_one_may_be_long(tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     bivlc_of(tmp_path, [{"caption": "x" * 20_000}] * 300)
     path = tmp_path / "bivlc/test.parquet"
-    monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "200000")
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "200000")
     with pyarrow.parquet.ParquetFile(path) as file:
         assert max(batch.nbytes for batch in batches(file, path)) <= 200_000
 
@@ -644,7 +644,7 @@ def test_karpathys_coco_with_eccvs_positives(tmp_path):
     with pytest.raises(ValueError, match="the query '999' is not in the test split"):
         read_gallery(tmp_path, "coco")
     (tmp_path / "coco/val2014/COCO_val2014_000000000001.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match="1 of 3 pictures of coco are missing"):
+    with pytest.raises(FileNotFoundError, match="1 of 3 images of coco are missing"):
         read_gallery(tmp_path, "coco")
 
 
@@ -652,7 +652,7 @@ def test_karpathys_coco_with_eccvs_positives(tmp_path):
     (lambda images: images[1].update(cocoid=100), "cocoid 100 comes twice in the test split"),
     (lambda images: images[1]["sentences"][0].update(sentid=3), "sentid 3 comes twice in the test split"),
     (lambda images: [sentence.pop("sentid") for sentence in images[1]["sentences"]], "sentid 0 comes twice .* missing"),
-    (lambda images: images[1].update(filename=images[0]["filename"]), "lists the picture 'val2014/COCO_.*' 2 times"),
+    (lambda images: images[1].update(filename=images[0]["filename"]), "lists the image 'val2014/COCO_.*' 2 times"),
     (lambda images: images[1].update(sentences=[]), "field 'sentences' is empty"),
 ])  # fmt: skip
 def test_ids_of_a_gallery_stand_for_one_thing_each(tmp_path, change, message):
@@ -678,7 +678,7 @@ def test_a_judgement_that_comes_twice_counts_once(tmp_path):
 
 
 def test_answers_beyond_the_gallery_are_left_out_and_counted(tmp_path):
-    """As in ECCV Caption's own file, where two answers are sixth captions of their pictures."""
+    """As in ECCV Caption's own file, where two answers are sixth captions of their images."""
     write_coco(tmp_path)
     dump(tmp_path, "coco/eccv_image_to_caption.json", {"101": [10, 15, 20], "102": [25]})
     dump(tmp_path, "coco/eccv_caption_to_image.json", {"20": [101, 102]})
@@ -756,7 +756,7 @@ def test_eqbens_pairs_of_a_video_stand_together_and_the_light_release_is_read(tm
     assert data.rows[0].images[0].load().shape == (6, 8, 3)
     (own / f"eqbenag/V0.mp4/a0{ending}").unlink()
     with pytest.raises(
-        FileNotFoundError, match=r"ann_ag.json, row 0: .* names no picture in .*, nor one that ends in .jpg"
+        FileNotFoundError, match=r"ann_ag.json, row 0: .* names no image in .*, nor one that ends in .jpg"
     ):
         read(tmp_path, "eqben")
 
@@ -803,9 +803,9 @@ def test_a_set_of_which_a_picture_is_missing_is_no_set(tmp_path):
 def test_suites_are_named_or_the_nearest_are(tmp_path):
     write_sugarcrepe(tmp_path)
     assert read_suite("sugarcrepe", tmp_path).suite is SUITES["sugarcrepe"]
-    with pytest.raises(KeyError, match="no suite 'sugar_crepe'; nearest: sugarcrepe"):
+    with pytest.raises(KeyError, match="unknown suite 'sugar_crepe'; nearest: sugarcrepe"):
         SUITES["sugar_crepe"]
-    with pytest.raises(KeyError, match="no suite 'ARO'; nearest: aro"):
+    with pytest.raises(KeyError, match="unknown suite 'ARO'; nearest: aro"):
         read_suite("ARO", tmp_path)
     assert "nothing" not in SUITES
 
@@ -824,3 +824,71 @@ def test_a_file_in_other_bytes_is_named(tmp_path, suite, name):
     path.write_bytes(b"Question ID,Type,Statement\n1,Orientation,caf\xe9\n")
     with pytest.raises(ValueError, match=f"{path.name} is no (UTF-8 text|table in UTF-8)"):
         read(tmp_path, suite)
+
+
+def test_negbench_reads_its_tables(tmp_path):
+    row = {"image_path": "/authors/data/coco/images/val2017/7.jpg", "correct_answer": 2, "caption_0": "a dog",
+           "caption_1": "a dog, no cat", "caption_2": "no dog", "caption_3": "a cat but no dog",
+           "correct_answer_template": "negative"}  # fmt: skip
+    (tmp_path / "negbench" / "images").mkdir(parents=True)
+    table = tmp_path / "negbench" / "images" / "COCO_val_mcq_llama3.1_rephrased.csv"
+    table.write_text(csv_text([row, row | {"correct_answer_template": "hybrid", "correct_answer": "0.0"}]))
+    voc = row | {"image_path": "VOC2007/JPEGImages/000001.jpg"}
+    (tmp_path / "negbench" / "VOC2007_mcq_llama3.1_rephrased.csv").write_text(csv_text([voc]))
+    image(tmp_path, "coco/val2017/7.jpg", "negbench/VOCdevkit/VOC2007/JPEGImages/000001.jpg")
+    data = read(tmp_path, "negbench")
+    assert [question.subset for question in data.rows] == ["coco/negative", "coco/hybrid", "voc2007/negative"]
+    assert [question.captions[0] for question in data.rows] == ["no dog", "a dog", "no dog"]
+    assert sorted(data.rows[1].captions) == sorted(data.rows[0].captions)
+    similar = Similarities([np.array([[1.0], [0.0], [0.0], [0.0]]), *[np.eye(4)[:, 1:2]] * 2], [None] * 3)
+    scored = suite_table(data, similar)
+    assert (scored.line("coco").score.value, scored.line("voc2007").score.value) == (0.5, 0.0)
+    assert scored.line("coco").score.chance == 0.25
+    table.write_text(csv_text([row | {"correct_answer": 4}]))
+    with pytest.raises(ValueError, match=r"line 2: field 'correct_answer' is '4', expected 0 to 3"):
+        read(tmp_path, "negbench")
+
+
+def test_imagecode_reads_sets_of_ten(tmp_path):
+    descriptions = {
+        "open-images-1_2": {"3": " A red bus ", "9": "The bus is gone."},
+        "msrvtt-5_shot2": {"0": "A hand."},
+    }
+    dump(tmp_path, "imagecode/valid_data.json", descriptions)
+    for name in descriptions:
+        for number in range(10):
+            image(tmp_path, f"imagecode/image-sets/{name}/img{number}.jpg", size=(number + 1, 5))
+    data = read(tmp_path, "imagecode")
+    assert [(question.subset, question.captions) for question in data.rows] == [
+        ("static", ("A red bus",)), ("static", ("The bus is gone.",)), ("video", ("A hand.",))
+    ]  # fmt: skip
+    widths = [[picture.load().shape[1] for picture in question.images] for question in data.rows]
+    assert [sizes[0] for sizes in widths] == [4, 10, 1]
+    assert all(sorted(sizes) == list(range(1, 11)) for sizes in widths)
+    scored = suite_table(data, Similarities([np.eye(10)[:1]] * 3, [None] * 3))
+    assert (scored.line("pooled").score.value, scored.line("pooled").score.chance) == (1.0, pytest.approx(0.1))
+    (tmp_path / "imagecode/image-sets/msrvtt-5_shot2/img4.jpg").unlink()
+    assert dict(read(tmp_path, "imagecode").left_out) == {"video": 1}
+    dump(tmp_path, "imagecode/valid_data.json", {"open-images-1_2": {"10": "x"}})
+    with pytest.raises(ValueError, match=r"the image '10', expected 0 to 9"):
+        read(tmp_path, "imagecode")
+
+
+def test_what_order_alone_decides_is_told():
+    captions = [("a dog on a cat", "a cat on a dog"), ("a red dog", "a blue dog"), ("A b c", "c b a", "b, a c")]
+    rows = [SuiteRow(f"{k}", f"s{k > 0}", "captions", (PICTURE,), texts, f"{k}") for k, texts in enumerate(captions)]
+    similar = Similarities([np.arange(len(texts), 0, -1.0)[:, None] for texts in captions], [None] * 3)
+    scored = suite_table(SuiteData(SUITES["sugarcrepe"], rows, {}, {}, ()), similar)
+    first, second, overall = scored.line("sFalse"), scored.line("sTrue"), scored.overall
+    assert (first.same_words, first.bag_of_words) == (1, 0.5)
+    assert (second.same_words, second.bag_of_words) == (1, pytest.approx((1 + 1 / 3) / 2))
+    assert (overall.same_words, overall.bag_of_words) == (2, pytest.approx((0.5 + 1 + 1 / 3) / 3))
+    assert "2 of 3 questions have a wrong caption of the same words in another order" in scored.notes[-1]
+    assert (scored.line("pooled").same_words, scored.line("pooled").bag_of_words) == (None, None)
+    pair = SuiteRow("0", "all", "pairs", (PICTURE, PICTURE), captions[0], "0")
+    pairs = suite_table(SuiteData(SUITES["winoground"], [pair], {}, {}, ()), Similarities([np.eye(2)], [None]))
+    assert {(line.same_words, line.bag_of_words) for line in (pairs.overall, *pairs.lines)} == {(None, None)}
+    plain = suite_table(
+        SuiteData(SUITES["sugarcrepe"], rows[1:2], {}, {}, ()), Similarities([similar.values[1]], [None])
+    )
+    assert not [note for note in plain.notes if "same words" in note]

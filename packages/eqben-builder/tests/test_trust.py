@@ -1,4 +1,4 @@
-"""Two writers, kills at every system call, hostile files, and pictures as cameras make them."""
+"""Two writers, kills at every system call, hostile files, and images as cameras make them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from eqben_builder.formats import PairRow, Picture, encode_png, read_any, write_
 from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pictures import AnimatedPictureWarning, decode, decode_array
 from eqben_builder.scoring import read_scores
-from eqben_builder.untrusted import json_lines, load_json
+from eqben_builder.untrusted import json_lines
 from eqben_builder.writing import LOCK, FolderBusyError, sole_writer
 from wary_files import pickles
+from wary_files.json_files import read_json
 
 
 def small(**options):
@@ -159,7 +160,7 @@ def test_a_build_killed_at_every_system_call_ends_with_the_same_bytes(tmp_path):
 
 
 def test_pictures_lost_after_the_journal_are_made_again(tmp_path, built):
-    """What a power cut leaves: a journal line, and pictures that never reached the disk."""
+    """What a power cut leaves: a journal line, and images that never reached the disk."""
 
     class CutError(Exception):
         pass
@@ -214,15 +215,15 @@ def test_a_folder_of_a_stranger_has_no_other_file_written(tmp_path, name):
 
 
 def test_limits_are_named_and_can_be_changed(tmp_path, monkeypatch):
-    monkeypatch.setenv("EQBEN_MAX_PIXELS", "99")
-    with pytest.raises(ValueError, match=r"big has 100 pixels, more than 99; EQBEN_MAX_PIXELS sets another limit"):
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "99")
+    with pytest.raises(ValueError, match=r"big has 100 pixels, more than 99; WARY_FILES_MAX_PIXELS sets another limit"):
         decode(encode_png(np.zeros((10, 10, 3), np.uint8)), "big")
-    monkeypatch.setenv("EQBEN_MAX_PIXELS", "100")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "100")
     assert decode(encode_png(np.zeros((10, 10, 3), np.uint8))).shape == (10, 10, 3)
-    monkeypatch.setenv("EQBEN_MAX_PIXELS", "many")
-    with pytest.raises(ValueError, match="EQBEN_MAX_PIXELS is 'many', expected a positive whole number"):
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "many")
+    with pytest.raises(ValueError, match="WARY_FILES_MAX_PIXELS is 'many', expected a positive whole number"):
         decode(encode_png(np.zeros((1, 1, 3), np.uint8)))
-    monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "1000")
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "1000")
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.png", bytes(5000))
     with pytest.raises(ValueError, match=r"bomb.zip:a.png has 5,000 bytes, more than 1,000"):
@@ -230,10 +231,10 @@ def test_limits_are_named_and_can_be_changed(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "s.npz", scores=np.zeros((500, 2, 2)))
     with pytest.raises(ValueError, match=r"s.npz, array 'scores.npy' has 16,128 bytes"):
         read_scores(tmp_path / "s.npz")
-    monkeypatch.setenv("EQBEN_MAX_JSON_BYTES", "10")
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "10")
     (tmp_path / "a.json").write_text('{"a": "0123456789"}')
-    with pytest.raises(ValueError, match=r"a.json has 19 bytes, more than 10"):
-        load_json(tmp_path / "a.json")
+    with pytest.raises(ValueError, match=r"a.json: the file has 19 bytes, more than 10"):
+        read_json(tmp_path / "a.json")
 
 
 def test_a_picture_of_a_claimed_size_is_refused_before_it_is_decoded():
@@ -259,7 +260,7 @@ def test_json_too_deep_and_numbers_too_long_have_a_file_and_a_line(tmp_path):
         list(json_lines(path))
     (tmp_path / "a.json").write_text("[" * 200_000)
     with pytest.raises(ValueError, match=r"a.json: nested too deeply"):
-        load_json(tmp_path / "a.json")
+        read_json(tmp_path / "a.json")
     scores = tmp_path / "s.csv"
     scores.write_text("c0_i0,c0_i1,c1_i0,c1_i1\n1" + "0" * 400 + ",0,0,0\n")
     with pytest.raises(ValueError, match=r"s.csv: 1 rows hold a score that is no finite number: rows 0"):
@@ -297,7 +298,7 @@ def test_mutated_pickles_never_do_more_than_raise_a_value_error():
             pickles.load(evil, "evil.pkl")
 
 
-# Pictures as cameras and programs make them
+# Images as cameras and programs make them
 
 
 def stored(image, form="PNG", **options):
@@ -492,7 +493,7 @@ def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatc
     columns = {"image_0": [b"x" * 1_000_000], "image_1": [b"x"], "caption_0": ["a"], "caption_1": ["b"]}
     parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", compression="zstd")
     assert (tmp_path / "a.parquet").stat().st_size < 100_000
-    monkeypatch.setenv("EQBEN_MAX_MEMBER_BYTES", "100000")
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "100000")
     with pytest.raises(ValueError, match=r"a.parquet, row group 0 has [\d,]+ bytes, more than 100,000"):
         list(read_any(tmp_path / "a.parquet"))
 
@@ -501,7 +502,7 @@ def test_a_parquet_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatc
 def test_a_name_that_no_file_system_takes_names_no_picture(tmp_path, name):
     path = tmp_path / "pairs.json"
     path.write_text(json.dumps([{"image0": name, "image1": "b.png", "caption0": "a", "caption1": "b"}]))
-    with pytest.raises(FileNotFoundError, match=r"pairs.json, row 0: field 'image0' names no picture"):
+    with pytest.raises(FileNotFoundError, match=r"pairs.json, row 0: field 'image0' names no image"):
         list(read_any(path))
 
 
@@ -553,3 +554,30 @@ def test_workers_import_nothing_of_the_working_folder(tmp_path):
     done = subprocess.run([sys.executable, program], cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "RAN").exists()
+
+
+def grey_tiff(path: Path, values: np.ndarray, photometric: int) -> None:
+    """Write an unpacked TIFF of one row of 16-bit or float values; 0 is white where `photometric` is 0."""
+    kind = {"u": 1, "i": 2, "f": 3}[values.dtype.kind]
+    tags = {256: values.size, 257: 1, 258: values.itemsize * 8, 259: 1, 262: photometric, 273: 8, 277: 1, 278: 1,
+            279: values.nbytes, 339: kind}  # fmt: skip
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    head = struct.pack("<2sHI", b"II", 42, 8 + values.nbytes)
+    path.write_bytes(head + values.tobytes() + struct.pack("<H", len(tags)) + entries + struct.pack("<I", 0))
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<f4"])
+def test_values_that_grow_darker_are_turned_round(tmp_path: Path, dtype: str) -> None:
+    """Films are scanned so; Pillow turns round 1 and 8 bits alone, and the others came out as negatives."""
+    path, grey = tmp_path / "a.tif", np.arange(256)
+    for photometric in (0, 1):
+        grey_tiff(path, (grey * (257 if dtype == "<u2" else 1)).astype(dtype), photometric)
+        expected = 255 - grey if photometric == 0 else grey
+        assert (decode(path)[0, :, 1] == expected).all()
+
+
+def test_signed_values_of_8_bits_are_refused(tmp_path: Path) -> None:
+    """Pillow takes their bytes for unsigned ones: -1 came out as white, and 127 as grey."""
+    grey_tiff(tmp_path / "a.tif", np.array([-128, -1, 0, 127], np.int8), 1)
+    with pytest.raises(ValueError, match="TIFF of signed values of 8 bits"):
+        decode(tmp_path / "a.tif")

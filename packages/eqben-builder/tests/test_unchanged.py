@@ -21,7 +21,12 @@ WORDS = ("a", "red", "blue", "cup", "on", "table", "dog", "two")
 #: Shape of a suite's questions where it is not "captions": pictures and captions of a question.
 SHAPES = dict.fromkeys(
     ("winoground", "eqben", "bivlc", "colorswap", "naturalbench", "vismin", "mmvp", "cola"), ("pairs", 2, 2)
-) | {"sugarcrepe-pp": ("paraphrases", 1, 3), "svo-probes": ("images", 3, 1), "vsr": ("statement", 1, 1)}
+) | {
+    "sugarcrepe-pp": ("paraphrases", 1, 3),
+    "svo-probes": ("images", 3, 1),
+    "imagecode": ("images", 10, 1),
+    "vsr": ("statement", 1, 1),
+}
 
 
 def named_in(part):

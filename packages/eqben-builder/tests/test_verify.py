@@ -201,7 +201,7 @@ def test_pairs_made_anew_tell_pictures_that_were_exchanged(tmp_path):
     assert verify(folder).failures == ()
     (failure,) = verify(folder, render=3).failures
     assert (failure.where, failure.check) == ("kubric-000001", "render")
-    assert "picture 0 is not that of its scene" in failure.found
+    assert "image 0 is not that of its scene" in failure.found
 
 
 def test_edited_licences_and_parameters_are_found(copy):

@@ -67,7 +67,7 @@ def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
 ) -> None:
     common = torch.nn.functional.normalize(torch.arange(1.0, DIM + 1), dim=0)
     image, text = (torch.nn.functional.normalize(rows.detach() + common, dim=1) for rows in batch(0.3, 200))
-    # Three pictures on the other side: of their rows every logit is far below those of the others.
+    # Three images on the other side: of their rows every logit is far below those of the others.
     image[[5, 70, 199]] *= -1
     inputs = [image.requires_grad_(), text.requires_grad_()]
     calls = {"long": 0, "both": 0}

@@ -112,3 +112,11 @@ def test_a_share_of_a_batch_gets_its_hardest_pairs_and_nobody_gets_itself() -> N
 def test_what_cannot_be_is_refused(call, message) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_an_image_without_finite_features_is_near_to_none() -> None:
+    """A row of NaN was the nearest of every image."""
+    features = torch.eye(4)
+    features[2, 1] = float("nan")
+    with pytest.raises(ValueError, match="row 2 of the features holds NaN or infinity"):
+        nearest_images(features, 1)

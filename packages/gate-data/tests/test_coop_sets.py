@@ -114,6 +114,8 @@ def _set(part: str, at: int, value: Any) -> Callable[[dict[str, Any]], None]:
         (_set("train", 3, ["red/a.jpg", -1, "red"]), r"the label is -1, expected a whole number"),
         (_set("train", 3, ["red/a.jpg", 1.5, "red"]), r"the label is 1.5, expected a whole number"),
         (_set("train", 3, ["red/a.jpg", 0, " "]), r"the class name is ' ', expected text"),
+        (_set("train", 3, ["red/a.jpg", "1" * 5000, "red"]), r"train\[3\]: the label is '111.*, expected a whole"),
+        (_set("train", 3, ["red/a.jpg", 0, "r\ud800"]), r"train\[3\]: the class name is .*, expected text"),
         (_set("train", 3, ["", 0, "red"]), r"the path is '', expected text"),
         (_set("train", 3, ["red/a\0.jpg", 0, "red"]), r"the path is .*, expected text"),
         (lambda content: content.pop("val") and None, r"the lists 'train', 'val' and 'test', got 'train', 'test'"),

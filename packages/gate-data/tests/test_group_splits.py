@@ -137,7 +137,7 @@ def test_one_patient_a_class_says_why(tmp_path: Path) -> None:
 
 
 def test_two_pictures_a_class_without_groups_are_read(tmp_path: Path) -> None:
-    """Drawn one after another, the test took each second picture, and nothing was left to validate."""
+    """Drawn one after another, the test took each second image, and nothing was left to validate."""
     for label, shot in itertools.product(range(10), range(2)):
         (tmp_path / f"c{label}").mkdir(exist_ok=True)
         Image.fromarray(np.full((8, 8, 3), 9 * label + shot, np.uint8)).save(tmp_path / f"c{label}" / f"{shot}.png")
@@ -147,7 +147,7 @@ def test_two_pictures_a_class_without_groups_are_read(tmp_path: Path) -> None:
 
 
 def test_rows_of_one_file_stay_in_one_split(tmp_path: Path) -> None:
-    """Rows were drawn by themselves: a picture that several questions are asked of was trained on and tested on."""
+    """Rows were drawn by themselves: an image that several questions are asked of was trained on and tested on."""
     lines = ["image,question,answer"]
     for number in range(20):
         Image.fromarray(np.full((8, 8, 3), number, np.uint8)).save(tmp_path / f"{number}.png")

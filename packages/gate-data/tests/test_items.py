@@ -35,7 +35,7 @@ def photographs(folder: Path, each: int = 10) -> Path:
 
 
 def scenes(folder: Path) -> Path:
-    """COCO's form: a 40 x 20 picture with two boxes, of which one is a crowd, in each split."""
+    """COCO's form: a 40 x 20 image with two boxes, of which one is a crowd, in each split."""
     for split in ("train", "val", "test"):
         images, notes = [], []
         for number in range(1, 4):

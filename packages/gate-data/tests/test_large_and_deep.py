@@ -1,4 +1,4 @@
-"""Pictures of more pixels than are decoded at once, and of more than 8 bits: smaller, and by declared depth."""
+"""Images of more pixels than are decoded at once, and of more than 8 bits: smaller, and by declared depth."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def photograph(wide: int, high: int) -> np.ndarray:
 
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "60000")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "60000")
 
 
 @pytest.mark.usefixtures("small_limit")
@@ -58,8 +58,8 @@ def test_boxes_of_a_picture_that_is_read_smaller_show_the_same_part(tmp_path: Pa
 
 def test_a_jpeg_has_a_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("L", (800, 600)).save(tmp_path / "a.jpg")
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "7000")
-    with pytest.raises(DataError, match=r"a\.jpg has 480,000 pixels, more than 448,000; GATE_RUNNER_MAX_PIXELS"):
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "7000")
+    with pytest.raises(DataError, match=r"a\.jpg has 480,000 pixels, more than 448,000; WARY_FILES_MAX_PIXELS"):
         decode(str(tmp_path / "a.jpg"))
 
 
@@ -77,8 +77,8 @@ def test_what_is_only_decoded_whole_says_what_to_do(
     assert f"a.{ending} has 480,000 pixels, more than 60,000, and {kind} is only decoded whole: save it" in str(
         refused.value
     )
-    (way_on,) = re.findall(r"GATE_RUNNER_MAX_PIXELS=(\d+)", str(refused.value))
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", way_on)
+    (way_on,) = re.findall(r"WARY_FILES_MAX_PIXELS=(\d+)", str(refused.value))
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", way_on)
     assert decode(str(path)).size == (800, 600)
 
 
@@ -168,7 +168,7 @@ def test_twelve_bits_that_nobody_declares_are_said(tmp_path: Path, caplog: pytes
 
 
 def dicom(path: Path, values: np.ndarray, syntax: str = "1.2.840.10008.1.2.1", **fields: object) -> bytes:
-    """A file of one picture, as `pydicom` writes it."""
+    """A file of one image, as `pydicom` writes it."""
     pydicom = pytest.importorskip("pydicom")
     from pydicom.dataset import FileDataset, FileMetaDataset
     from pydicom.uid import UID, SecondaryCaptureImageStorage, generate_uid
@@ -208,6 +208,31 @@ def test_dicom_is_shown_in_its_window(tmp_path: Path) -> None:
     assert np.abs(np.asarray(decode(str(path)))[..., 0] - EIGHT).max() <= 1
 
 
+@pytest.mark.parametrize("groups", ["SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"])
+def test_a_window_of_frames_is_that_of_the_file_itself(tmp_path: Path, groups: str) -> None:
+    """Enhanced CT and MR have it in groups; it was passed over, and stored bits were shown as they are."""
+    pytest.importorskip("pydicom")
+    from pydicom.dataset import Dataset
+
+    window = {"WindowCenter": 40, "WindowWidth": 400}
+    rescaling = {"RescaleSlope": 1, "RescaleIntercept": -1024, "RescaleType": "HU"}
+    values = np.linspace(0, 2047, 64).astype(np.uint16).reshape(8, 8)
+    plain, framed = tmp_path / "plain.dcm", tmp_path / "framed.dcm"
+    dicom(plain, values, **window, **rescaling)
+
+    def dataset(**fields: object) -> Dataset:
+        made = Dataset()
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
+
+    group = dataset(FrameVOILUTSequence=[dataset(**window)], PixelValueTransformationSequence=[dataset(**rescaling)])
+    dicom(framed, values, NumberOfFrames=1, **{groups: [group]})
+    expected = np.asarray(decode(str(plain)))
+    assert len(np.unique(expected)) > 5
+    assert (np.asarray(decode(str(framed))) == expected).all()
+
+
 def test_dicom_that_is_none_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.dcm"
     path.write_bytes(b"no DICOM")
@@ -219,7 +244,7 @@ def test_dicom_that_is_none_is_one_line(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(DataError, match=r"a\.dcm cannot be read as DICOM"):
         decode(str(path))
     dicom(path, VALUES)
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "3")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "3")
     with pytest.raises(DataError, match=r"a\.dcm has 4 pixels, more than 3"):
         decode(str(path))
 
@@ -236,7 +261,7 @@ def test_dicom_whose_packed_frame_or_window_is_another_is_refused(
     Image.new("L", (64, 64)).save(packed, "JPEG")
     eight = {"BitsAllocated": 8, "BitsStored": 8, "HighBit": 7, "PixelData": encapsulate([packed.getvalue()])}
     dicom(path, VALUES, syntax="1.2.840.10008.1.2.4.50", **eight)
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "4000")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "4000")
     with pytest.raises(DataError, match=r"a\.dcm has 4,096 pixels, more than 4,000"):  # its header says 4
         decode(str(path))
 
@@ -272,7 +297,7 @@ def test_sizes_that_avif_and_heic_claim_are_refused_before_they_are_decoded(form
     extent = content.index(b"ispe") + 8
     for side in (16_384, 2**31 - 1):
         path.write_bytes(content[:extent] + struct.pack(">II", side, side) + content[extent + 8 :])
-        with pytest.raises(DataError, match=r"GATE_RUNNER_MAX_PIXELS|it is none of"):
+        with pytest.raises(DataError, match=r"WARY_FILES_MAX_PIXELS|it is none of"):
             decode(str(path))
 
 

@@ -63,7 +63,7 @@ def coco_boxes(path: Path, pictures: list[str], first: int = 1) -> None:
 
 def coco_captions(path: Path, pictures: list[str]) -> None:
     images = [{"id": at, "file_name": name, "width": 40, "height": 30} for at, name in enumerate(pictures)]
-    texts = [{"id": 5 * at + k, "image_id": at, "caption": f"picture {at}, said {k}"} for at in range(len(pictures))
+    texts = [{"id": 5 * at + k, "image_id": at, "caption": f"image {at}, said {k}"} for at in range(len(pictures))
              for k in range(5)]  # fmt: skip
     path.write_text(json.dumps({"info": {}, "images": images, "annotations": texts}))
 
@@ -96,7 +96,7 @@ def test_cocos_captions_beside_its_boxes_are_taken_by_name(tmp_path: Path) -> No
     assert own.benchmark.task == "image-text"
     assert sizes(data) == [7, 1, 4]
     assert data.test.texts is not None
-    assert data.test.texts[:2] == ("picture 0, said 0", "picture 0, said 1")
+    assert data.test.texts[:2] == ("image 0, said 0", "image 0, said 1")
     assert names(data)[2] == {f"val2017{at:012d}.jpg" for at in range(4)}
 
 
@@ -107,7 +107,7 @@ def test_pictures_of_coco_without_a_caption_are_said(tmp_path: Path, caplog: pyt
     content["annotations"] = content["annotations"][:10]
     path.write_text(json.dumps(content))
     assert {file for file, _ in reader.coco_captions(path)} == {"a.jpg", "b.jpg"}
-    assert "1 of 3 pictures have no caption and are left out: c.jpg" in caplog.text
+    assert "1 of 3 images have no caption and are left out: c.jpg" in caplog.text
 
 
 def voc(path: Path, name: str, boxes: list[tuple[str, int, int, int, int]]) -> None:
@@ -178,7 +178,7 @@ def ultralytics(folder: Path, *, yaml: bool = True) -> None:
             picture(folder / "images" / split / f"{at}.jpg", at)
             label = folder / "labels" / split / f"{at}.txt"
             label.parent.mkdir(parents=True, exist_ok=True)
-            if at != 1:  # a picture of nothing has no file
+            if at != 1:  # an image of nothing has no file
                 label.write_text(yolo_line(at % 2))
     if yaml:
         text = "path: ../datasets/coco8\ntrain: images/train2017\nval: images/val2017\ntest: # optional\n"
@@ -284,7 +284,7 @@ def within_splits(folder: Path) -> None:
     [
         (mmsegs, [6, 2, 2], None),
         (camvids, [6, 2, 2], "trainannot/*.png"),
-        (fastais, [6, 1, 2], "labels/*_P.png: a class map for each picture of images"),
+        (fastais, [6, 1, 2], "labels/*_P.png: a class map for each image of images"),
         (within_splits, [6, 2, 2], "train/masks/*_mask.png"),
     ],
 )
@@ -326,6 +326,72 @@ def test_coloured_class_maps_with_kaggles_names(tmp_path: Path) -> None:
     assert own.data.annotations == "{}_labels/*_L.png"
     assert data.classes == ("Sky", "Road")
     assert {int(value) for value in np.unique(data.test.targets[0:2])} == {0, 1}
+
+
+def maps_of(folder: Path, draw: Callable[[int], Image.Image], ending: str = ".png") -> Path:
+    """Images, and the class map of each by its number."""
+    (folder / "masks").mkdir()
+    for at in range(9):
+        picture(folder / "images" / f"{at}.jpg", at)
+        draw(at).save(folder / "masks" / f"{at}{ending}")
+    return folder
+
+
+def three(at: int) -> np.ndarray:
+    """Classes 0 to 2 in blocks."""
+    return np.random.default_rng(at).integers(0, 3, (6, 8)).repeat(5, 0).repeat(5, 1).astype(np.uint8)
+
+
+def with_palette(at: int, colours: list[int]) -> Image.Image:
+    drawn = Image.fromarray(three(at))
+    drawn.putpalette(colours)
+    return drawn
+
+
+def test_class_maps_whose_palettes_differ_are_refused(tmp_path: Path) -> None:
+    red, green = [0, 0, 0, 255, 0, 0, 0, 255, 0], [0, 0, 0, 0, 255, 0, 255, 0, 0]
+    with pytest.raises(
+        DataError, match=r"value 1 has the colour \(255, 0, 0\) in .*0\.png and \(0, 255, 0\) in .*5\.png"
+    ):
+        read(maps_of(tmp_path, lambda at: with_palette(at, green if at == 5 else red)))
+    shutil.rmtree(tmp_path / "masks")
+    _, data, _ = read(maps_of(tmp_path, lambda at: with_palette(at, red + [at] * 9)))  # of values that no map has
+    assert data.classes == ("class 0", "class 1", "class 2")
+
+
+@pytest.mark.parametrize(
+    ("draw", "ending", "message"),
+    [
+        (lambda at: Image.fromarray(three(at) * 100), ".jpg", "is a JPEG, whose values are smoothed"),
+        (lambda at: Image.fromarray(three(at) * 100).convert("RGB"), ".jpg", "is a JPEG, whose colours are smoothed"),
+        (lambda at: Image.fromarray(three(at) * np.float32(0.5)), ".tif", r"0\.tif has the value 0\.5, expected whole"),
+        (lambda at: Image.fromarray(three(at) + np.float32(np.inf)), ".tif", "has the value inf, expected whole"),
+    ],
+)
+def test_class_maps_that_hold_no_classes_are_refused(
+    tmp_path: Path, draw: Callable[[int], Image.Image], ending: str, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read(maps_of(tmp_path, draw, ending))
+
+
+def test_a_class_map_of_floats_is_read_where_it_is_whole(tmp_path: Path) -> None:
+    _, data, _ = read(maps_of(tmp_path, lambda at: Image.fromarray(three(at).astype(np.float32)), ".tif"))
+    assert {int(value) for value in np.unique(data.train.targets[0:6])} == {0, 1, 2}
+    Image.fromarray(three(0) * np.float32(0.9)).save(tmp_path / "masks" / "3.tif")
+    with pytest.raises(DataError, match=r"3\.tif has the value [01]\.[89], expected whole numbers of classes"):
+        data.train.targets[0:6], data.validation.targets[0:1], data.test.targets[0:2]
+
+
+@pytest.mark.parametrize(
+    "classes", ["names = ['a', 'b', 'c']\nvalues = [0, 1, 1]", "names = ['a', 'b']\ncolours = [[1, 1, 1], [1, 1, 1]]"]
+)
+def test_two_classes_with_one_value_are_refused(tmp_path: Path, classes: str) -> None:
+    maps_of(tmp_path, lambda at: Image.fromarray(three(at)))
+    about = '[benchmark]\nid = "maps"\ntask = "segmentation"\n[data]\nkind = "maps"\nroot = "images"\n'
+    (tmp_path / "benchmark.toml").write_text(f'{about}annotations = "masks/*.png"\n[classes]\n{classes}\n')
+    with pytest.raises(DataError, match=r"field 'classes\.(values|colours)' has .* twice: each class has its own"):
+        originals_of(tmp_path / "benchmark.toml")
 
 
 def test_flickr8ks_captions(tmp_path: Path) -> None:
@@ -398,6 +464,30 @@ def test_columns_that_no_name_tells_apart_are_told_the_names(tmp_path: Path) -> 
         guess(tmp_path)
 
 
+def test_a_target_of_any_name_is_taken_when_it_is_named(tmp_path: Path) -> None:
+    lines = [f"{picture(tmp_path / f'{at}.jpg', at).name},{'ab'[at % 2]},trap {at % 5}" for at in range(10)]
+    (tmp_path / "traps.csv").write_text("\n".join(["file,species,trap", *lines]))
+    with pytest.raises(DataError, match=r"or name its column: gate-runner new .* --target species$"):
+        guess(tmp_path)
+    values = guess(tmp_path, target="species").values
+    assert values["benchmark"]["task"] == "image-classification"
+    assert values["data"] | {"root": "."} == {
+        "kind": "table", "table": "traps.csv", "image": "file", "target": "species", "root": ".",
+    }  # fmt: skip
+    assert guess(tmp_path / "traps.csv", target="trap").values["data"]["target"] == "trap"
+    for wrong, message in (("kind", "no column 'kind' among file, species, trap"), ("file", "holds the images' paths")):
+        with pytest.raises(DataError, match=message):
+            guess(tmp_path, target=wrong)
+    (tmp_path / "lone.csv").write_text("file\n1.jpg\n")
+    with pytest.raises(DataError, match="--target COLUMN"):
+        guess(tmp_path / "lone.csv")
+    for name in "ab":
+        picture(tmp_path / "folders" / name / "1.png")
+        picture(tmp_path / "folders" / name / "2.png")
+    with pytest.raises(DataError, match="folders is not a table"):
+        guess(tmp_path / "folders", target="species")
+
+
 def test_a_table_for_each_split_needs_no_name(tmp_path: Path) -> None:
     for split in ("train", "val", "test"):
         labelled(tmp_path, f"{split}.csv")
@@ -442,7 +532,7 @@ def test_what_datasets_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sp
     ]
     saved = whole.train_test_split(test_size=0.25, seed=1, stratify_by_column="label") if split else whole
     saved.save_to_disk(str(tmp_path / "pets"))
-    shutil.rmtree(tmp_path / "raw")  # the pictures are in its tables
+    shutil.rmtree(tmp_path / "raw")  # the images are in its tables
     own, data, _ = read(tmp_path / "pets")
     assert (own.data.kind, own.benchmark.task) == ("datasets", "image-classification")
     assert data.classes == ("cat", "dog")
@@ -462,7 +552,7 @@ def test_a_saved_row_names_no_file_elsewhere(tmp_path: Path, monkeypatch: pytest
     features = datasets.Features({"image": {"bytes": datasets.Value("binary"), "path": datasets.Value("string")},
                                   "label": datasets.Value("string")})  # fmt: skip
     saved = datasets.Dataset.from_dict(rows, features=features)
-    saved.save_to_disk(str(tmp_path / "pets"))  # as it would not write pictures, whose bytes it takes along
+    saved.save_to_disk(str(tmp_path / "pets"))  # as it would not write images, whose bytes it takes along
     about = tmp_path / "pets/dataset_info.json"
     content = json.loads(about.read_text())
     content["features"]["image"] = {"_type": "Image"}

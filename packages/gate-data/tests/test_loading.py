@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,11 @@ import gate_data
 from gate_data.errors import DataError, UsageError, unknown
 from gate_data.imports import named
 from gate_data.originals_by_name import ORIGINALS
+from gate_data.own import write_benchmark
 
 
 def cifar100(root: Path, each: int = 20) -> np.ndarray:
-    """CIFAR-100's Python version: two pickles of rows of 3,072 bytes, and the names; returns the training pictures."""
+    """CIFAR-100's Python version: two pickles of rows of 3,072 bytes, and the names; returns the training images."""
     folder = root / "cifar-100-python"
     folder.mkdir(parents=True)
     generator = np.random.default_rng(0)
@@ -145,3 +148,51 @@ def test_an_unknown_name_among_a_thousand_is_one_short_line() -> None:
     assert len(str(unknown("model", "zzz", names))) < 200
     assert "there are 1,200, e.g. " in str(unknown("model", "zzz", names))
     assert str(unknown("model", "zzz", names[:3])).endswith("there are: model_0, model_1, model_2")
+
+
+def calls_of_load(folder: Path, files: int) -> tuple[int, list[str]]:
+    """Python calls of a load, and the folders that it lists."""
+    for part, label, number in product(("train", "test"), "ab", range(files)):
+        path = folder / part / label / f"{number:05}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    calls, listed = 0, []
+    scandir = os.scandir
+
+    def scanned(path: Any) -> Any:
+        listed.append(str(path))
+        return scandir(path)
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "scandir", scanned)
+        gate_data.load(folder)  # imports
+        listed.clear()
+        sys.setprofile(count)
+        try:
+            splits = gate_data.load(folder)
+        finally:
+            sys.setprofile(None)
+    assert len(splits.test) == 2 * files
+    return calls, listed
+
+
+def test_a_load_lists_each_folder_once_and_makes_few_calls_for_each_file(tmp_path: Path) -> None:
+    few, listed = calls_of_load(tmp_path / "few", 25)
+    many, again = calls_of_load(tmp_path / "many", 525)
+    assert many - few <= 2.2 * 2000  # of generators; it was 30 for each of the 2,000 files
+    for folders in (listed, again):
+        of_classes = Counter(path[-2:] for path in folders if path[-2:] in ("/a", "/b"))
+        assert of_classes == {"/a": 2, "/b": 2}  # in train and in test
+
+
+def test_paths_may_be_texts(tmp_path: Path) -> None:
+    folder = photographs(tmp_path / "birds")
+    made = gate_data.guess(str(folder))
+    assert made == gate_data.guess(folder)
+    write_benchmark(made.values, folder / "benchmark.toml")
+    file = folder / "benchmark.toml"
+    assert gate_data.read_benchmark(str(file)) == gate_data.read_benchmark(file)

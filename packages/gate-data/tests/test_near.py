@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
-from gate_data.near import near_copies, near_in_splits, near_note, without_near
+from gate_data.near import near_copies
+from gate_data.near_splits import NEAR, near_column, near_in_splits, near_known, without_near
 from gate_data.original_files import Sample
+from gate_data.own import OwnBenchmark, guess, originals_from
+from gate_data.request import DataRequest
 
 CHANGES = {
     "jpeg": lambda image: image,  # the file's quality is all that differs
@@ -80,11 +83,14 @@ def test_copies_across_splits_are_said_and_left_out(folder: Path) -> None:
     assert [len(group) for group in near.groups] == [2, 2]
     assert near.copied == {str(folder / "03.png")}
     assert near.leaked == {str(folder / "again.jpg")}
-    assert "1 test image is a near copy of others trained or validated on, such as" in near_note(splits)
+    assert "1 test image is a near copy of others trained or validated on, such as" in near.sentence
+    assert near_known(splits) == near
+    assert near_column(splits["test"], near) == {NEAR: ("yes",)}
     lists, remark = without_near(splits)
     assert [len(lists[name]) for name in splits] == [10, 0, 1]
     assert remark == "left out as near copies of test images: 1 of train, 0 of validation"
-    assert near_note(lists) == ""
+    assert near_in_splits(lists).sentence == ""
+    assert near_known({"test": lists["test"]}) is None
 
 
 def test_images_of_pairs_are_compared_one_by_one(folder: Path) -> None:
@@ -92,3 +98,23 @@ def test_images_of_pairs_are_compared_one_by_one(folder: Path) -> None:
     pair = Sample((str(folder / "00.png"), str(folder / "03.png")))
     near = near_in_splits({"train": [pair], "test": [Sample((str(folder / "again.jpg"), str(folder / "05.png")))]})
     assert near.copied == {str(folder / "03.png")}
+
+
+@pytest.mark.parametrize("how", ["drop_near", "skip_unreadable"])
+def test_a_class_that_loses_all_its_training_images_is_told(tmp_path: Path, how: str) -> None:
+    """Its test images can only be wrong, and the score said nothing of it."""
+    for split, seeds in (("train", range(8)), ("test", range(8, 12))):
+        for name, start in (("owl", 0), ("wren", 100)):
+            (tmp_path / split / name).mkdir(parents=True)
+            for seed in seeds:
+                path = tmp_path / split / name / f"{seed}.png"
+                drawn(start + (seed % 4 if how == "drop_near" and name == "wren" else seed)).save(path)
+                if how == "skip_unreadable" and split == "train" and name == "wren":
+                    path.write_bytes(b"no image")
+    own = OwnBenchmark.model_validate(guess(tmp_path).values)
+    originals = originals_from(own, tmp_path / "benchmark.toml")
+    data = originals.load(tmp_path, DataRequest(size=32, **{how: True}))
+    assert set(data.train.targets.tolist()) == {0}
+    assert "1 of 2 in test are never trained, such as 'wren'" in data.note
+    if how == "drop_near":
+        assert "never trained" not in originals.load(tmp_path, DataRequest(size=32)).note

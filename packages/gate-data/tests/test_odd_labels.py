@@ -60,7 +60,7 @@ def test_truths_beside_numbers_in_json_are_told(tmp_path: Path) -> None:
 
 def test_pictures_with_several_labels_are_counted(tmp_path: Path) -> None:
     note = note_of(tmp_path, labelled("a", "b") + "0.png,b\n1.png,b\n2.png,b\n")
-    assert "2 pictures have several labels, such as " in note
+    assert "2 images have several labels, such as " in note
     assert "0.png (a, b)" in note
 
 
@@ -286,3 +286,20 @@ def test_numbers_with_a_comma_are_told(tmp_path: Path, labels: tuple[str, ...], 
     rows = "\n".join(json.dumps({"image": f"{row}.png", "label": labels[row % len(labels)]}) for row in range(12))
     note = note_of(tmp_path, rows)
     assert expected in note if expected else "with a comma" not in note
+
+
+def test_folders_around_the_same_classes_are_told(tmp_path: Path) -> None:
+    """Folds and sessions: each class counted once for each of them, without a word."""
+
+    def note(root: Path) -> str:
+        originals = originals_from(OwnBenchmark.model_validate(guess(root).values), root / "benchmark.toml")
+        assert originals.parts is not None
+        return originals.parts(root).note
+
+    for folder in ("fold1", "fold2"):
+        for name in ("cat", "dog"):
+            for number in range(4):
+                picture(tmp_path / "folds" / folder / name / f"{number}.png", number)
+                picture(tmp_path / "kinds" / folder / f"{folder}-{name}" / f"{number}.png", number)
+    assert "fold1/cat and fold2/cat are classes of their own" in note(tmp_path / "folds")
+    assert note(tmp_path / "kinds") == ""

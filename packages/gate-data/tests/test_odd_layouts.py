@@ -57,7 +57,7 @@ def test_two_pictures_for_one_annotation_are_refused(tmp_path: Path) -> None:
     (tmp_path / "classes.txt").write_text("a\n")
     picture(tmp_path / "images" / "2.jpg")
     own = OwnBenchmark.model_validate({**guess(tmp_path).values, "benchmark": {"id": "a", "task": "detection"}})
-    with pytest.raises(DataError, match=r"2\.txt would stand for two pictures, .*2\.jpg and 2\.png"):
+    with pytest.raises(DataError, match=r"2\.txt would stand for two images, .*2\.jpg and 2\.png"):
         originals_from(own, tmp_path / "benchmark.toml").check(tmp_path)
 
 
@@ -185,7 +185,7 @@ def test_two_names_are_those_of_two_values(tmp_path: Path) -> None:
     assert guess(tmp_path).values["classes"] == {"names": ["sea", "land"], "values": [0, 255]}
 
 
-@pytest.mark.parametrize(("maps", "message"), [("123", "1 of 4 pictures have no annotation"), ("xyz", "called as one")])
+@pytest.mark.parametrize(("maps", "message"), [("123", "1 of 4 images have no annotation"), ("xyz", "called as one")])
 def test_pictures_whose_class_maps_are_missing_make_no_classes_of_folders(
     tmp_path: Path, maps: str, message: str
 ) -> None:

@@ -20,7 +20,7 @@ Content = dict[str, Any]
 
 
 def coco_file(folder: Path, ids: list[int], categories: tuple[int, int] = (1, 2)) -> Path:
-    """A picture for each id, and a box on each; categories in turn."""
+    """An image for each id, and a box on each; categories in turn."""
     for index in range(len(ids)):
         Image.new("RGB", (10, 10)).save(folder / f"{index}.png")
     images = [

@@ -17,7 +17,7 @@ from gate_data.readers import table
 
 
 def rows(cells: dict[int, str], delimiter: str = ",") -> str:
-    """Twelve pictures with labels, some of them others."""
+    """Twelve images with labels, some of them others."""
     return f"image{delimiter}label\n" + "".join(
         f"{row}.png{delimiter}{cells.get(row, 'red' if row % 2 else 'blue')}\n" for row in range(12)
     )

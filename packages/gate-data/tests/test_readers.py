@@ -1,4 +1,4 @@
-"""The readers: every kind of picture a camera or scanner writes, archives in place, tables that name their lines."""
+"""The readers: every kind of image a camera or scanner writes, archives in place, tables that name their lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import pickle
 import random
 import re
+import struct
 import tarfile
 import tempfile
 import zipfile
@@ -107,19 +108,19 @@ def test_an_animation_gives_its_first_frame_and_says_so(tmp_path: Path, caplog: 
 
 def test_too_many_pixels_are_refused_and_the_limit_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("L", (40, 30)).save(tmp_path / "a.png")
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "1199")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "1199")
     with pytest.raises(DataError, match=r"a\.png has 1,200 pixels, more than 1,199, and PNG is only"):
         pixels(tmp_path / "a.png")
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "1200")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "1200")
     assert pixels(tmp_path / "a.png").shape == (30, 40, 3)
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "many")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "many")
     with pytest.raises(DataError, match="expected a positive whole number"):
         pixels(tmp_path / "a.png")
 
 
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     Image.new("1", (16_000, 16_000)).save(tmp_path / "a.png")
-    with pytest.raises(DataError, match="GATE_RUNNER_MAX_PIXELS"):
+    with pytest.raises(DataError, match="WARY_FILES_MAX_PIXELS"):
         pixels(tmp_path / "a.png")
 
 
@@ -212,8 +213,11 @@ def test_tables_name_file_line_and_field(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": 3}\n\n[1]\n')
     with pytest.raises(DataError, match=r"a\.jsonl, line 3 holds a list"):
         list(table(tmp_path / "a.jsonl", ["id"]))
-    (tmp_path / "deep.json").write_text("[" * 200_000)
-    with pytest.raises(DataError, match=r"deep\.json is no JSON"):
+    (tmp_path / "deep.json").write_text("[" * 9)
+    with pytest.raises(DataError, match=r"deep\.json is no JSON of objects: expected '{' at character 0"):
+        list(records(tmp_path / "deep.json", "images"))
+    (tmp_path / "deep.json").write_text('{"images": [' + "[" * 200_000)
+    with pytest.raises(DataError, match=r"deep\.json: nested too deeply"):
         list(records(tmp_path / "deep.json", "images"))
 
 
@@ -282,10 +286,10 @@ def test_parquet_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.Mo
     parquet.write_table(arrow.table({"name": ["x" * 20_000] * 300}), path)
     assert path.stat().st_size < 50_000
     assert len(list(table(path, ["name"]))) == 300
-    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "200000")
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "200000")
     rows = table(path, ["name"])
     assert len(list(itertools.islice(rows, 9))) == 9
-    with pytest.raises(DataError, match=r"a\.parquet unpacks to more than [\d,]+ bytes; GATE_RUNNER_MAX_BYTES"):
+    with pytest.raises(DataError, match=r"a\.parquet unpacks to more than [\d,]+ bytes; WARY_FILES_MAX_BYTES"):
         list(rows)
 
 
@@ -324,8 +328,10 @@ def test_maps_by_value_and_by_colour(tmp_path: Path) -> None:
     assert kind.read(str(tmp_path / "a.png")).tolist() == [[0, 1], [-100, 0]]
     with pytest.raises(DataError, match=r"a\.png has the value 8, expected 0 to 7"):
         ClassMap({7: 0}).read(str(tmp_path / "a.png"))
-    with pytest.raises(DataError, match=r"a\.png has the value 0, which is no class"):
+    with pytest.raises(DataError, match=r"a\.png has the value 0, which is no class: classes have 7 to 8$"):
         ClassMap({7: 0, 8: 1}).read(str(tmp_path / "a.png"))
+    with pytest.raises(DataError, match=r"which is no class: classes have 2, 8; 0 counts nowhere$"):
+        ClassMap({2: 0, 8: 1}, ignored=(0,)).read(str(tmp_path / "a.png"))
     assert ClassMap({7: 0}, others=-100).read(str(tmp_path / "a.png")).tolist() == [[0, -100], [-100, 0]]
     coloured = np.zeros((1, 2, 3), np.uint8)
     coloured[0, 1] = (128, 64, 128)
@@ -395,7 +401,7 @@ def test_captions_in_kaggles_form_with_its_one_broken_line(tmp_path: Path) -> No
     path.write_text("image_name| comment_number| comment\na.jpg| 0| A dog , | and more\na.jpg| 4   A dog runs .\n")
     assert [picture.captions for picture in captions.numbered(path)] == [("A dog , | and more", "A dog runs .")]
     path.write_text("a.jpg| no number\n")
-    with pytest.raises(DataError, match="line 1: expected a picture, a number and a caption"):
+    with pytest.raises(DataError, match="line 1: expected an image, a number and a caption"):
         list(captions.numbered(path))
 
 
@@ -458,7 +464,7 @@ class Evil:
         (b"\x80\x02}" + b"cnumpy\ndtype\n)R.", "is no whole pickle"),
         (b"\x80\x04\x96" + b"\xff" * 6 + b"\x00\x00.", "is no whole pickle"),  # a bytearray of 2**48
         (b"\x80\x02ccollections\nOrderedDict\n]\x85R.", "is no whole pickle"),
-        (b"\x80\x02cnumpy\ndtype\n)\x81.", "is no whole pickle"),
+        (b"\x80\x02cnumpy\ndtype\n)\x81.", "it makes an object that is no array"),
         (b"", "is no whole pickle"),
     ],
 )
@@ -550,7 +556,7 @@ def test_videos_without_frames_are_named(name: str, reason: str, tmp_path: Path)
     av = pytest.importorskip("av")
     path = tmp_path / name
     with av.open(str(path), "w") as container:
-        if path.suffix == ".mkv":  # a stream of pictures that holds none
+        if path.suffix == ".mkv":  # a stream of images that holds none
             pictures = container.add_stream("mpeg4", rate=25)
             pictures.width, pictures.height, pictures.pix_fmt = 32, 32, "yuv420p"
         stream = container.add_stream("aac", rate=8000)
@@ -574,3 +580,30 @@ def test_a_video_that_is_none_is_named(tmp_path: Path) -> None:
 
 def test_a_clip_whose_name_no_file_can_have_is_not_there(tmp_path: Path) -> None:
     assert Videos(tmp_path).get(f"{'v' * 300}/clip") is None
+
+
+def grey_tiff(path: Path, values: np.ndarray, photometric: int) -> None:
+    """Write an unpacked TIFF of one row of 16-bit or float values; 0 is white where `photometric` is 0."""
+    kind = {"u": 1, "i": 2, "f": 3}[values.dtype.kind]
+    tags = {256: values.size, 257: 1, 258: values.itemsize * 8, 259: 1, 262: photometric, 273: 8, 277: 1, 278: 1,
+            279: values.nbytes, 339: kind}  # fmt: skip
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    head = struct.pack("<2sHI", b"II", 42, 8 + values.nbytes)
+    path.write_bytes(head + values.tobytes() + struct.pack("<H", len(tags)) + entries + struct.pack("<I", 0))
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<f4"])
+def test_values_that_grow_darker_are_turned_round(tmp_path: Path, dtype: str) -> None:
+    """Films are scanned so; Pillow turns round 1 and 8 bits alone, and the others came out as negatives."""
+    path, grey = tmp_path / "a.tif", np.arange(256)
+    for photometric in (0, 1):
+        grey_tiff(path, (grey * (257 if dtype == "<u2" else 1)).astype(dtype), photometric)
+        expected = 255 - grey if photometric == 0 else grey
+        assert (np.asarray(decode(str(path)))[0, :, 1] == expected).all()
+
+
+def test_signed_values_of_8_bits_are_refused(tmp_path: Path) -> None:
+    """Pillow takes their bytes for unsigned ones: -1 came out as white, and 127 as grey."""
+    grey_tiff(tmp_path / "a.tif", np.array([-128, -1, 0, 127], np.int8), 1)
+    with pytest.raises(ValueError, match="TIFF of signed values of 8 bits"):
+        decode(str(tmp_path / "a.tif"))

@@ -29,7 +29,7 @@ from wary_files.archives import read
 
 @pytest.mark.parametrize("ending", ["png", "jpg", "tif", "gif", "webp", "bmp", "ppm"])
 def test_pillows_guard_stays_for_everybody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
-    """It was switched off for the whole process by the first picture that was decoded."""
+    """It was switched off for the whole process by the first image that was decoded."""
     path = tmp_path / f"a.{ending}"
     Image.new("RGB", (40, 30), (10, 200, 30)).save(path)
     before = Image.MAX_IMAGE_PIXELS
@@ -48,7 +48,7 @@ def test_pillows_guard_stays_for_everybody_else(tmp_path: Path, monkeypatch: pyt
     stop.set()
     watcher.join()
     assert seen == {before}
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "1000")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "1000")
     if ending == "jpg":
         assert decode(str(path)).size == (20, 15)  # at a fraction of its sides
     else:
@@ -85,7 +85,7 @@ def test_our_limit_may_lie_above_pillows(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_file_that_is_no_picture_is_closed_and_told(tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"no picture at all, but long enough")
+    (tmp_path / "a.png").write_bytes(b"no image at all, but long enough")
     (tmp_path / "b.png").write_bytes(b"")
     for name in ("a.png", "b.png"):
         with pytest.raises(DataError, match=f"it is none of {FORMATS[0]}"):

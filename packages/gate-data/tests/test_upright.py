@@ -1,4 +1,4 @@
-"""Boxes and class maps of pictures that EXIF turns, and of pictures that were resized after they were annotated."""
+"""Boxes and class maps of images that EXIF turns, and of images that were resized after they were annotated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gate_data.request import DataRequest
 RED, BLUE, GREY = (230, 20, 20), (20, 20, 230), (128, 128, 128)
 SIZE = (40, 100)
 BOXES = ((5, 10, 20, 30), (15, 60, 20, 30))
-"""Left, top, width and height of what is red and of what is blue, in the upright picture."""
+"""Left, top, width and height of what is red and of what is blue, in the upright image."""
 _BACK = {
     1: None,
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -37,7 +37,7 @@ _BACK = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_270,
 }
-"""From the upright picture to what is stored under an orientation."""
+"""From the upright image to what is stored under an orientation."""
 
 
 def stored(image: Image.Image, orientation: int) -> Image.Image:
@@ -58,7 +58,7 @@ def photo(path: Path, orientation: int = 6, size: tuple[int, int] = SIZE) -> Non
 
 
 def stored_box(box: Sequence[float], orientation: int) -> list[float]:
-    """The box in the stored picture, by its pixels."""
+    """The box in the stored image, by its pixels."""
     mark = np.zeros((SIZE[1], SIZE[0]), np.uint8)
     left, top, wide, high = map(int, box)
     mark[top : top + high, left : left + wide] = 1
@@ -206,7 +206,7 @@ def test_a_png_file_says_so_behind_its_pixels_too_and_is_not_decoded(tmp_path: P
         (6, "stored", "stored", "turned"),
         (5, "stored", "stored", "turned"),
         (7, "stored", "stored", "turned"),
-        (3, "upright", "stored", "taken as the pictures are seen"),
+        (3, "upright", "stored", "taken as the images are seen"),
         (6, "upright", (80, 200), "scaled"),
     ],
 )
@@ -227,14 +227,14 @@ def test_what_is_lying_says_how_the_others_are_meant(tmp_path: Path) -> None:
     coco(tmp_path, [6, 3, 2, 1, 8, 4], "stored", "stored")
     pairs, cut, note = shown(tmp_path)
     assert pairs == cut == RIGHT
-    assert "boxes of 5 pictures turned" in note
+    assert "boxes of 5 images turned" in note
 
 
 @pytest.mark.parametrize("size", [(80, 200), (200, 80), (100, 100)])
 def test_boxes_of_resized_pictures_are_scaled_or_refused(tmp_path: Path, size: tuple[int, int]) -> None:
     coco(tmp_path, [1] * 5, "upright", SIZE, "png", (20, 50))
     assert shown(tmp_path)[:2] == (RIGHT, RIGHT)
-    assert "boxes of 5 pictures scaled" in shown(tmp_path)[2]
+    assert "boxes of 5 images scaled" in shown(tmp_path)[2]
     content = json.loads((tmp_path / "annotations.json").read_text())
     for image in content["images"]:
         image.update(width=size[0], height=size[1])
@@ -242,7 +242,7 @@ def test_boxes_of_resized_pictures_are_scaled_or_refused(tmp_path: Path, size: t
     if size == (80, 200):
         return
     for task in ("detection", "image-classification"):
-        with pytest.raises(DataError, match=r"5 of 5 pictures have another shape .* it is 20 x 50, not"):
+        with pytest.raises(DataError, match=r"5 of 5 images have another shape .* it is 20 x 50, not"):
             loaded(tmp_path, task)
 
 
@@ -269,7 +269,7 @@ def test_what_nothing_tells_is_refused_beside_both_ways(tmp_path: Path) -> None:
 )
 def test_boxes_of_voc_lie_on_their_objects(tmp_path: Path, boxes: str, size: Any) -> None:
     voc(tmp_path, 6, boxes, size)
-    if size == (80, 200):  # of pictures twice as large
+    if size == (80, 200):  # of images twice as large
         for file in tmp_path.glob("*.jpg"):
             photo(file, 6, (20, 50))
         for file in tmp_path.glob("*.xml"):
@@ -322,7 +322,7 @@ def colours_of_maps(root: Path) -> tuple[set[tuple[int, str]], str]:
         ([6, 6, 8, 5, 7, 6], [True] * 6, "6 class maps turned"),
         ([6] * 6, [True, False] * 3, "3 class maps turned"),
         ([6, 3, 2, 4, 1, 1], [True] * 6, "4 class maps turned"),
-        ([3, 2, 4, 1, 1, 1], [False] * 6, "EXIF turns 3 pictures"),
+        ([3, 2, 4, 1, 1, 1], [False] * 6, "EXIF turns 3 images"),
     ],
 )
 def test_class_maps_lie_on_their_objects(
@@ -368,7 +368,7 @@ def test_one_shape_is_one_scale_for_both_sides() -> None:
 
 
 def scenes(root: Path) -> Path:
-    """ADE20K's own files: half of each picture is of the class 1, which is red, the other of 2."""
+    """ADE20K's own files: half of each image is of the class 1, which is red, the other of 2."""
     for split in ("training", "validation"):
         for number in range(6):
             values = np.zeros((SIZE[1], SIZE[0]), np.uint8)

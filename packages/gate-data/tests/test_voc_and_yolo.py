@@ -55,6 +55,10 @@ def test_the_header_says_a_size_that_the_file_does_not(tmp_path: Path, head: str
         (f"<object><name>a</name>{BOX}<difficult>2</difficult></object>", SIZE, r"line 3: field 'difficult' is '2'"),
         ("", "<size><width>0</width><height>40</height></size>", r"line 2: field 'width' is '0'"),
         ("", "<size><width>x</width><height>40</height></size>", r"line 2: field 'width' is 'x'"),
+        (f"<object><name>a</name><name>b</name>{BOX}</object>", SIZE, r"line 3: object has 'name' twice"),
+        (f"<object><name>a</name>{BOX}{BOX}</object>", SIZE, r"line 3: object has 'bndbox' twice"),
+        (f"<object><name>a</name>{BOX.replace('ymin', 'xmin')}</object>", SIZE, r"line 3: bndbox has 'xmin' twice"),
+        ("", SIZE + SIZE, r"line 1: annotation has 'size' twice"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, objects: str, head: str, message: str) -> None:
@@ -116,3 +120,20 @@ def test_corners_in_a_coco_file_are_refused(tmp_path: Path, areas: bool, sizes: 
 @pytest.mark.parametrize(("areas", "sizes"), [(True, True), (True, False), (False, True), (False, False)])
 def test_sides_in_a_coco_file_are_no_corners(tmp_path: Path, areas: bool, sizes: bool) -> None:
     assert read_coco(of_coco(tmp_path, "sides", areas=areas, sizes=sizes)).clipped == 0
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_boxes_in_shares_of_the_sides_are_refused(tmp_path: Path, count: int) -> None:
+    shares = "<bndbox><xmin>.1</xmin><ymin>.2</ymin><xmax>.5</xmax><ymax>1</ymax></bndbox>"
+    file = of_voc(tmp_path, f"<object><name>a</name>{shares}</object>" * count)
+    with pytest.raises(DataError, match=r"all boxes, such as \[.*lie in the first pixel; expected pixels"):
+        listed_voc([(tmp_path / "0.png", file)])
+    objects = [{"id": at, "image_id": 1, "category_id": 1, "bbox": [0.1, 0.2, 0.4, 0.8]} for at in range(count)]
+    images = [{"id": 1, "file_name": "0.png", "width": 40, "height": 40}]
+    content = {"images": images, "annotations": objects, "categories": [{"id": 1, "name": "a"}]}
+    (tmp_path / "coco.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"coco\.json: all boxes, such as \[0\.1, 0\.2, 0\.4, 0\.8\]"):
+        read_coco(tmp_path / "coco.json")
+    objects[0]["bbox"] = [0.1, 0.2, 0.4, 2.8]
+    (tmp_path / "coco.json").write_text(json.dumps(content))
+    assert read_coco(tmp_path / "coco.json").objects.counts(1).tolist() == [count]

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from gate_runner.choosing import level_of, limits_of
+from gate_runner.choosing.choice import level_of, limits_of
 from paired_scores.best import worse_than_another
 from paired_scores.metrics.score import wilson
 from paired_scores.paired import holm

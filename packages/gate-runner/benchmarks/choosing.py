@@ -26,7 +26,7 @@ from PIL import Image, ImageDraw
 import gate_runner
 from gate_data.own import guess, values_at, write_benchmark
 from gate_runner.benchmarks import resolve
-from gate_runner.choosing import Choice, choose
+from gate_runner.choosing.choice import Choice, choose
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import find_task_type
 

@@ -25,10 +25,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.encoders import load_encoder
 from knowledge_prompts import ClassPrompts, build_prompts, class_embeddings
 from vision_adapters.fewshot import elevater_indices
 from vision_adapters.tuning import Tuned, TuningData, tune, tuning_data
+from vision_features.encoders import load_encoder
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "adapters" / "tests"))  # where the search run after run is
 from _run_after_run import tune_run_after_run

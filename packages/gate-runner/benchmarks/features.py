@@ -27,10 +27,10 @@ def run(images: int, text: str, steps: int) -> dict[str, object]:
 
     from gate_data.data import Data, Split
     from gate_runner.benchmarks import BENCHMARKS, Benchmark
-    from gate_runner.encoders.encoder import Encoder, PatchFeatures
-    from gate_runner.features import FeatureCache
-    from gate_runner.machine import PeakMemory
+    from gate_runner.machine.resources import PeakMemory
     from gate_runner.tasks import Job, run_task
+    from vision_features.encoders.encoder import Encoder, PatchFeatures
+    from vision_features.features import FeatureCache
 
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)

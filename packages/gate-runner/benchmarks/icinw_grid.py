@@ -24,9 +24,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from gate_runner.axes import shots_in_words
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
+from gate_runner.settings.axes import shots_in_words
 from gate_runner.tasks.elevater.tables import Record, records_of
 
 GRID = (

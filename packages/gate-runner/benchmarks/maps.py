@@ -31,11 +31,11 @@ def run(count: int, text: str) -> dict[str, object]:
     from gate_data.maps import Maps
     from gate_data.readers import ClassMap
     from gate_runner.benchmarks import BENCHMARKS
-    from gate_runner.encoders.encoder import Encoder
-    from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job
     from gate_runner.tasks.training import targets_of
     from vision_adapters.rows.counting import log_frequencies
+    from vision_features.encoders.encoder import Encoder
+    from vision_features.features import FeatureCache
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)

@@ -1,25 +1,31 @@
-"""What only real weights can show of zero-shot segmentation, beside published rows: plain CLIP, MaskCLIP, the papers.
+r"""What only real weights can show of zero-shot segmentation, beside published rows: plain CLIP, MaskCLIP, the papers.
 
 Needs the eight sets' own files and CLIP's weights; a set that is not there is left out of all means. Checks: plain
 CLIP's mean is near 12 and MaskCLIP's near 30 with ViT-B/16, and B is above L for plain CLIP. Each paper is run under
 its own preset, and its difference from its published row is printed. Runs continue where they stopped.
 
-    python packages/gate-runner/benchmarks/open_vocabulary.py --data-root /data --words SCLIP/configs [--limit 100]
+    python packages/gate-runner/benchmarks/open_vocabulary.py --data-root /data [--limit 100] \
+        --words SCLIP/configs ClearCLIP/configs ProxyCLIP/configs
+
+Each preset takes the folder whose lists are its own by their digests; without ``--words``, names of classes are words.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import gate_runner
-from gate_runner.tasks.segmenting.presets import SETS
+from gate_runner.tasks.segmenting.presets import SETS, find_preset
 from gate_runner.tasks.segmenting.published import NAMES, published
+from gate_runner.tasks.segmenting.words import LISTS
 
 RESULTS = Path(__file__).with_name("results") / "open_vocabulary.json"
 NEAR = 3.0
@@ -37,9 +43,33 @@ ROWS = (
 """Method, its published encoder, the encoder here, patch features and preset."""
 
 
+def words_of(folders: Sequence[Path], preset: str) -> Path | None:
+    """The folder that holds a preset's published lists, each by its digest; None without folders.
+
+    Raises:
+        SystemExit: no folder has them; the message says of each what is missing or other.
+    """
+    complaints = []
+    for folder in folders:
+        other = []
+        for name, digest in find_preset(preset).words.items():
+            file = folder / LISTS[name]
+            if not file.is_file():
+                other.append(f"no {file.name}")
+            elif hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() != digest:
+                other.append(f"another {file.name}")
+        if not other:
+            return folder
+        complaints.append(f"{folder}: {', '.join(other)}")
+    if complaints:
+        raise SystemExit(f"no folder has the lists of the preset {preset}; " + "; ".join(complaints))
+    return None
+
+
 def scored(arguments: argparse.Namespace, encoder: str, features: str, preset: str) -> dict[str, float]:
     """MIoU in percent of each set that is there."""
-    words = {"class_words": arguments.words} if arguments.words and preset in ("sclip", "naclip") else {}
+    folder = words_of(arguments.words, preset)
+    words = {} if folder is None else {"class_words": folder}
     name = encoder.rpartition(":")[2].replace("/", "-")
     done = gate_runner.run(
         "open-vocabulary",
@@ -75,12 +105,14 @@ def main() -> None:
     """Score every row, compare it with the published one, and check what has to hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", type=Path, required=True)
-    parser.add_argument("--words", type=Path, help="a folder of published lists, such as SCLIP's configs/")
+    parser.add_argument("--words", type=Path, nargs="*", default=(), help="the papers' configs/, one folder or more")
     parser.add_argument("--proxy", default="timm:vit_base_patch8_224.dino")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--output", type=Path, default=Path("runs/open-vocabulary"))
     arguments = parser.parse_args()
+    for preset in dict.fromkeys(row[-1] for row in ROWS):
+        words_of(arguments.words, preset)  # before hours of work
     rows: list[dict[str, Any]] = []
     for method, published_encoder, encoder, features, preset in ROWS:
         scores, other = scored(arguments, encoder, features, preset), row_of(method, published_encoder, preset)

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from gate_data.imports import named
 from gate_data.request import DataRequest
 from gate_runner.benchmarks.registry import STAND_INS
-from gate_runner.encoders import load_encoder
+from vision_features.encoders import load_encoder
 
 RESULTS = Path(__file__).parent / "results" / "ordinal.json"
 STRENGTHS = tuple(10.0**power for power in (-3, -2, -1, 0, 1, 2))

@@ -27,7 +27,7 @@ from typing import Any
 PLAIN = """
 import json, sys
 from gate_runner.benchmarks import DataRequest, resolve
-from gate_runner.encoders import load_encoder
+from vision_features.encoders import load_encoder
 from gate_runner.tasks import Job, run_task
 
 encoder = load_encoder("micro-clip")

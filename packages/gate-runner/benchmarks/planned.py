@@ -35,14 +35,14 @@ from pathlib import Path
 
 time.perf_counter = time.process_time
 from gate_runner.benchmarks import resolve
-from gate_runner.executors.slot import Slot
+from gate_runner.executors.worker_process import WorkerProcess
 from gate_runner.planning.plan import plan
 from gate_runner.runs import RunRequest
 from gate_runner.settings import Settings
 
 def startup(encoder, device):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    slot = Slot(encoder, device)
+    slot = WorkerProcess(encoder, device)
     slot.open()
     slot.close()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -27,7 +27,7 @@ from PIL import Image
 
 import gate_runner
 from gate_data.pictures import Pictures
-from gate_runner.heads import Head, load_head
+from vision_features.heads import Head, load_head
 
 BATCH = 64
 

@@ -44,10 +44,10 @@ def encoded(spec: str, pictures: Path | None, limit: int) -> dict[str, dict[str,
     from solved_probe import of_folder
 
     from gate_runner.benchmarks import BENCHMARKS, DataRequest
-    from gate_runner.encoders import load_encoder
-    from gate_runner.features import FeatureCache
     from gate_runner.tasks import Job
     from gate_runner.tasks.features import kinds_to_probe, rows_of
+    from vision_features.encoders import load_encoder
+    from vision_features.features import FeatureCache
 
     encoder, sets = load_encoder(spec), {}
     for name in ("digits", "faces") if pictures is None else ("digits", "faces", "pictures"):

@@ -111,7 +111,7 @@ def main() -> None:
         path = Path(name)
         runs = write_runs(path)
         start = time.perf_counter()
-        with patch("gate_runner.reports.pictures.made_again", lambda *_: (Noise(), "")):
+        with patch("gate_runner.reports.pictures.reload_samples", lambda *_: (Noise(), "")):
             text = build_page(runs)
         perf_counter = time.perf_counter() - start
         for run in runs:

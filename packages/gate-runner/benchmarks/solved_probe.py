@@ -35,12 +35,12 @@ from sklearn.preprocessing import StandardScaler
 from gate_data.data import Data, Split
 from gate_data.pictures import Pictures
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.encoders import load_encoder
-from gate_runner.features import FeatureCache
 from gate_runner.tasks import Job
 from gate_runner.tasks.classification import solve_and_test
 from gate_runner.tasks.features import pooled, rows_of
 from vision_adapters.rows.counting import log_frequencies
+from vision_features.encoders import load_encoder
+from vision_features.features import FeatureCache
 
 STRENGTHS = np.logspace(-6, 2, 15)
 

@@ -27,10 +27,10 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
 from gate_data.pictures import Pictures
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.loading import device_for
-from gate_runner.encoders.probe import agrees, rate
-from gate_runner.features import FeatureCache, encode_pictures
+from vision_features.encoders import load_encoder
+from vision_features.encoders.loading import device_for
+from vision_features.encoders.probe import agrees, rate
+from vision_features.features import FeatureCache, encode_pictures
 
 
 def ours(encoder: Any, files: list[Path], batch: int) -> tuple[float, torch.Tensor]:

@@ -33,11 +33,11 @@ from torch import Tensor, nn
 
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.encoder import Encoder
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.training.schedule import parameter_groups
 from vision_adapters.training.step import batch_indices
+from vision_features.encoders import load_encoder
+from vision_features.encoders.encoder import Encoder
 
 BATCH, RATE, WARMUP, HEAD_SCALE, SPARE = 32, 1e-4, 10, 3.0, 5
 

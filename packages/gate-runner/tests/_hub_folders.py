@@ -1,4 +1,4 @@
-"""Copies of repositories on the hub: Parquet with pictures, in the columns and splits that each of them has."""
+"""Copies of repositories on the hub: Parquet with images, in the columns and splits that each of them has."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(
 def labelled(
     name: str, names: Sequence[str] | None, splits: Mapping[str, Sequence[int]], columns: tuple[str, str]
 ) -> Callable[[Path], None]:
-    """Pictures and classes, by ``ClassLabel`` where there are names, else by bare numbers."""
+    """Images and classes, by ``ClassLabel`` where there are names, else by bare numbers."""
     kind = datasets.ClassLabel(names=list(names)) if names else INTEGER
 
     def layout(root: Path) -> None:

@@ -125,7 +125,7 @@ def _backbone(family: str) -> Any:
 
 
 class OwlProcessor:
-    """OWLv2's picture processor with the tokenizer above: its own needs files of merges."""
+    """OWLv2's image processor with the tokenizer above: its own needs files of merges."""
 
     def __init__(self, folder: Path) -> None:
         import transformers

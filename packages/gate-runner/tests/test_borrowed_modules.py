@@ -12,12 +12,13 @@ import torch
 from PIL import Image
 from torch import nn
 
-from gate_runner import adapt, load_head
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.own import adopt
-from gate_runner.encoders.tuned import load_tuned, save_tuned
+from gate_runner import adapt
 from gate_runner.errors import EncoderError, UsageError
-from gate_runner.heads import embed
+from vision_features import load_head
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.own import adopt
+from vision_features.encoders.tuned import load_tuned, save_tuned
+from vision_features.heads import embed
 
 
 class Mine(nn.Module):
@@ -83,7 +84,7 @@ def test_the_device_is_that_which_was_named(photos: Path, tmp_path: Path, monkey
         plain(self, "cpu")
 
     monkeypatch.setattr(Encoder, "to", noting)
-    monkeypatch.setattr("gate_runner.encoders.loading.device_for", lambda device: device)
+    monkeypatch.setattr("vision_features.encoders.loading.device_for", lambda device: device)
     load_head(tmp_path / "head", encoder=Mine(), device="cuda:1")
     assert moved == ["cuda:1"]
     embed(photos, tmp_path / "f.npz", encoder=adopt(Mine(), "mine"), device="cuda:0")

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from gate_runner import run
-from gate_runner.encoders import load_encoder
-from gate_runner.features import FeatureCache, cache, digests_of, unfinished
 from vision_adapters.rows import RowWriter
+from vision_features.encoders import load_encoder
+from vision_features.features import FeatureCache, cache, digests_of, unfinished
 
 TEXTS = digests_of([f"text {number}" for number in range(10)])
 

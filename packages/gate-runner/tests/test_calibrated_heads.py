@@ -16,9 +16,11 @@ from sklearn.datasets import load_digits
 
 import gate_runner
 from gate_runner.cli import main
-from gate_runner.heads.calibrating import FOREIGN, calibrated, sets_of
+from gate_runner.errors import DataError
+from gate_runner.tasks.predicted import confident
 from paired_scores.metrics import evaluate
 from vision_adapters.calibration import Calibration
+from vision_features.heads.calibrating import FOREIGN, after_calibration, calibrated, check_record, rests_on, sets_of
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +147,25 @@ def test_a_class_that_the_head_does_not_know_is_in_no_set() -> None:
     assert sets.members(scores) == [[0, 1], [1, 0], [0, 1]]  # the third smallest of three is that of the unknown class
     assert sets_of({"calibration": record.card}, 0.3, None).members(scores) == [[0], [1], []]
     assert sets.none_of_these(scores) is None
+
+
+def test_a_uniform_share_goes_with_the_card_and_into_every_probability() -> None:
+    fitted = Calibration(2.0, 7, "unseen", 0.1)
+    scores, labels = 9 * torch.randn(40, 4, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 4
+    record = calibrated(fitted, scores, labels)
+    expected = fitted.probabilities(scores.double())
+    assert record.card["uniform"] == record.training["uniform"] == 0.1
+    assert record.card["lac"] == pytest.approx((1 - expected[torch.arange(40), labels]).tolist())
+    torch.testing.assert_close(
+        sets_of({"calibration": record.card}, 0.9, None).probabilities(scores.double()), expected
+    )
+    surest = confident(scores, {"calibration": record.training})
+    np.testing.assert_allclose(surest, expected.max(1).values.numpy(), rtol=1e-5)
+    assert rests_on({"calibration": record.card}).endswith("temperature 2, uniform share 0.1")
+    shown = after_calibration({"calibration": record.training})
+    assert "after a temperature of 2 and a uniform share of 0.1 from 7 labels" in shown
+    floor = record.training["floor_after"]
+    assert f"right probabilities would have {floor[0]:.3f} on as many images" in shown
+    assert 0.05 < floor[0] < floor[1]
+    with pytest.raises(DataError, match=r"calibration, uniform is 1\.5, expected numbers"):
+        check_record("card.json", {**record.card, "uniform": 1.5})

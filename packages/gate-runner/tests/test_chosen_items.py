@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +17,14 @@ from torch import nn
 import eevee
 import gate_runner
 from gate_runner.errors import DataError, UsageError
-from gate_runner.items import items_in, place_of
+from gate_runner.exporting import export
+from gate_runner.runs import item_subsets
 from gate_runner.runs.request import make_request
+from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
+from gate_runner.settings.items import items_in, place_of
+from gate_runner.tasks import Score
+from gate_runner.tasks.job import Outcome
 
 pytest.importorskip("mlxtend")
 pytest.importorskip("skimage")
@@ -204,3 +212,51 @@ def test_runs_that_asked_for_other_samples_are_not_paired(
     with pytest.raises(UsageError, match="faces cannot be compared: test samples is"):
         gate_runner.compare(run, other)
     assert "the runs asked for other test samples each" in gate_runner.report(run, other, pictures=2)
+
+
+@dataclass(frozen=True)
+class Asked:
+    test: Any
+
+
+@dataclass(frozen=True)
+class Asking:
+    data: Asked
+    progress: Any
+
+
+def test_a_last_block_of_wrong_answers_does_not_make_shares_per_cent() -> None:
+    """Nothing right in the last block was 0 % as well as 0: the score of all was 15 instead of 0.15."""
+    right = np.concatenate([[1.0, 1.0, 1.0], np.zeros(17)])
+    blocks = [list(range(10)), list(range(10, 20)), []]
+    known = SimpleNamespace(value=0.15, low=0.05, high=0.3)
+    test: Any = SimpleNamespace(total=40, most=40, until=0.2, level=0.9)
+    test.next_block, test.tell, test.known = lambda: blocks.pop(0), lambda _: None, lambda: known
+    split = SimpleNamespace(take=lambda places: places)
+    job: Any = Asking(Asked(split), lambda *_: None)
+
+    def run(job: Any) -> Outcome:
+        outcomes = right[job.data.test.numpy()]
+        return Outcome((Score("acc@1", "higher", float(outcomes.mean()), 0.0, 1.0, 0.1),), outcomes, {})
+
+    outcome, _, counts = item_subsets.in_blocks(job, test, run)
+    score = outcome.scores[0]
+    assert (score.value, score.low, score.high) == (0.15, 0.05, 0.3)
+    assert (counts["test"], counts["interval_level"]) == (20, 0.9)
+
+
+def test_an_export_says_the_level_and_the_places_of_what_was_scored(few: gate_runner.Run, tmp_path: Path) -> None:
+    """The interval of 90 % was called one of 95 %, and the chosen samples the first ones."""
+    samples, aggregate = export(read_run(few.folder), "every-eval-ever", tmp_path).files
+    intervals = {
+        result["evaluation_name"].rpartition("/")[2]: result["score_details"]["uncertainty"]["confidence_interval"]
+        for result in json.loads(aggregate.read_text())["evaluation_results"]
+    }
+    assert {name: interval["confidence_level"] for name, interval in intervals.items()} == {
+        "faces": 0.9,
+        "digits": 0.95,
+    }
+    assert "estimated from 15 chosen of 60" in intervals["faces"]["method"]
+    lines = [json.loads(line) for line in samples.read_text().splitlines()]
+    named = [line["sample_id"] for line in lines if "faces" in line["evaluation_name"]]
+    assert [int(name.rpartition("/")[2]) for name in named] == next(iter(few)).data["test_items"]

@@ -100,7 +100,7 @@ def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_pa
     done = call("run", "ade20k", "digits", *words, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
-    assert any(line.startswith("[2/2] digits seed 0: acc@1 0.") for line in lines)
+    assert any(line.startswith("[1/2] digits seed 0: acc@1 0.") for line in lines)
     assert any(line.split()[:2] == ["micro/ade20k", "failed"] for line in lines)
     assert any(line.split()[0] == "digits" and "built-in" in line for line in lines)
     assert "\x1b" not in done.stdout

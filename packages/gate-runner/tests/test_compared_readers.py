@@ -1,4 +1,4 @@
-"""One made-up tree in the official reader's layout, read by torchvision and by ours: the same pictures and classes."""
+"""One made-up tree in the official reader's layout, read by torchvision and by ours: the same images and classes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .test_icinw_originals import WRITERS, sides
 
 AIRCRAFT = "fgvc-aircraft-2013b-variants102"
 Named = list[tuple[str, str]]
-"""A picture's path and its class, in words by which lists of classes are matched."""
+"""An image's path and its class, in words by which lists of classes are matched."""
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def stay(root: Path) -> None:
 
 
 def all_pets(root: Path) -> None:
-    """torchvision takes its names from the listed pictures, so that each class needs one."""
+    """torchvision takes its names from the listed images, so that each class needs one."""
     for split in ("trainval", "test"):
         stems = [f"{name.replace(' ', '_')}_{len(split)}" for name in class_names("oxford-iiit-pets")]
         lines = (f"{stem} {label} 1 1" for label, stem in enumerate(stems, start=1))
@@ -119,7 +119,7 @@ LISTED: dict[str, tuple[Callable[[Path], None], str, tuple[dict[str, Any], ...],
 
 @pytest.mark.parametrize("name", LISTED)
 def test_lists_of_pictures_are_torchvisions(name: str, tmp_path: Path) -> None:
-    """The same pictures in the same order where a list gives one, each of the class of the same name."""
+    """The same images in the same order where a list gives one, each of the class of the same name."""
     arrange, reader, splits, named = LISTED[name]
     WRITERS[name](tmp_path)
     arrange(tmp_path)
@@ -204,7 +204,7 @@ def test_patch_camelyon_is_torchvisions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["eurosat_clip", "caltech-101"])
 def test_sets_without_a_split_have_torchvisions_classes(name: str, tmp_path: Path) -> None:
-    """Every picture that we draw is of the class of its folder; torchvision's order of Caltech's is another."""
+    """Every image that we draw is of the class of its folder; torchvision's order of Caltech's is another."""
     WRITERS[name](tmp_path)
     read = sides(name, tmp_path)
     assert isinstance(read, Parts)
@@ -276,9 +276,7 @@ def test_places_are_torchvisions(tmp_path: Path) -> None:
     folder = tmp_path / "places365"
     (folder / "data_256_standard").symlink_to(folder / "data_256")
     reader = importlib.import_module("torchvision.datasets.places365").Places365
-    theirs = object.__new__(
-        reader
-    )  # the constructor counts 1.8 million pictures; these are its own readers of the lists
+    theirs = object.__new__(reader)  # the constructor counts 1.8 million images; these are its own readers of the lists
     theirs.root, theirs.small = str(folder), True
     for samples, split in ((read.train, "train-standard"), (read.test, "val")):
         theirs.split = split
@@ -353,7 +351,7 @@ def test_cocos_boxes_are_torchvisions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["hateful-memes", "kitti-distance", "resisc45_clip"])
 @pytest.mark.parametrize("packed", [True, False])
 def test_elevaters_coco_copies_are_those_of_vision_datasets(tmp_path: Path, name: str, packed: bool) -> None:
-    """The same pictures and classes in the order of ids, whatever the file's order is."""
+    """The same images and classes in the order of ids, whatever the file's order is."""
     theirs = pytest.importorskip("vision_datasets")
     sheet, count = ICINW[name], len(class_names(name))
     folder = tmp_path / "classification" / sheet.folder
@@ -406,7 +404,7 @@ test = "test"
 
 
 def test_wilds_iwildcam_is_read_as_a_table_of_ones_own(tmp_path: Path) -> None:
-    """Pictures, classes and the three splits of WILDS' metadata.csv that other places test, in its order."""
+    """Images, classes and the three splits of WILDS' metadata.csv that other places test, in its order."""
     wilds = pytest.importorskip("wilds.datasets.iwildcam_dataset")
     folder = tmp_path / "iwildcam_v2.0"
     lines = [",split,location_remapped,sequence_remapped,datetime,y,filename"]

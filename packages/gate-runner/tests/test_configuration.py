@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gate_runner.cli import main
-from gate_runner.configuration import read_configuration
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.runs.request import as_values, make_request
 from gate_runner.settings import Settings
+from gate_runner.settings.configuration import read_configuration
 
 from ._folders import write_run
 

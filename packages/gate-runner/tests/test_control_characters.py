@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
+from gate_runner.charts.table import Table
 from gate_runner.cli import main
 from gate_runner.errors import printable
 from gate_runner.runs.folder import RunFolder
@@ -91,3 +92,11 @@ def test_every_writer_shows_control_characters_and_obeys_none(here: Path, capfd:
         assert obeyed(path.read_text(encoding="utf-8")) == [], path
     assert r"cat\x1b[2J" in Path("page.html").read_text(encoding="utf-8")
     assert r"dog\u202egnp" in Path("predicted.csv").read_text(encoding="utf-8")
+
+
+def test_an_escape_in_a_table_for_latex_is_no_command() -> None:
+    table = Table("a", "", ("run", "\x1b[31m"), (("\u202eb", "1"),), warning="\x1b")
+    text = table.as_latex()
+    assert r"run & \textbackslash{}x1b[31m" in text
+    assert r"\textbackslash{}u202eb & 1" in text
+    assert r"\textbackslash{}x1b} \\" in text

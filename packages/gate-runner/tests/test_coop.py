@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,26 @@ from gate_data.coop import COOP, DOMAINS, ELEVEN, load_few_shot, write_made_up
 from gate_data.ragged import Ragged
 from gate_data.request import DataRequest
 from gate_runner.benchmarks import PACKS, find_benchmark
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.errors import DataError, UsageError
-from gate_runner.runs.request import make_request, parts_of
+from gate_runner.errors import DataError, NotApplicableError, UsageError
+from gate_runner.runs.request import eval_units_of, make_request
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
+from gate_runner.tasks.coop import run as coop_run
+from gate_runner.tasks.coop import towers
+from gate_runner.tasks.coop.heads import Classes, Seen, Shots, fit
 from gate_runner.tasks.coop.points import METHODS, Point, units
 from gate_runner.tasks.coop.published import SEEN, backbone_of, base_to_new_table, few_shot_table, published
 from gate_runner.tasks.coop.run import harmonic
 from gate_runner.tasks.coop.tables import overview, tables, units_of
 from gate_runner.tasks.coop.views import features_of, random_crop
 from gate_runner.tasks.job import Job
+from paired_scores.metrics import wilson
+from vision_adapters.training import fit_context
 from vision_adapters.tuning import METHODS as HEADS
 from vision_adapters.tuning import tune, tuning_data
+from vision_features.encoders import load_encoder
+from vision_features.encoders.encoder import Encoder
 
 from ._command import call_here
 
@@ -79,7 +85,14 @@ def by_hand(encoder: Encoder, name: str, root: Path, **how: Any) -> tuple[Any, T
 def test_the_packs_have_the_sets_of_the_published_tables() -> None:
     assert PACKS["coop"] == ELEVEN
     assert PACKS["coop-domain"] == ("coop-imagenet", *DOMAINS)
-    assert set(METHODS) == {*HEADS, "prolip"}  # every head on features comes in by its name
+    assert set(METHODS) == {
+        *HEADS,
+        "prolip",
+        "coop",
+        "coop_csc",
+        "clip_lora",
+        "two_stage",
+    }  # every head on features comes in by its name
 
 
 def test_units_are_texts_once_and_each_method_by_shots_and_seed() -> None:
@@ -98,7 +111,10 @@ def test_units_are_texts_once_and_each_method_by_shots_and_seed() -> None:
     ("options", "message"),
     [
         ({"methods": ("tip_adaptor",)}, "unknown value of setting methods: 'tip_adaptor'; nearest: tip_adapter"),
-        ({"methods": ("gda",), "protocol": "cross"}, "--protocol cross takes zero_shot and prolip"),
+        (
+            {"methods": ("gda",), "protocol": "cross"},
+            "--protocol cross takes zero_shot, prolip, coop, clip_lora, two_stage",
+        ),
         ({"shots": ("full",)}, "--shots full is not of CoOp's protocol"),
         ({"tune": "full"}, "--tune full: CoOp's protocol has heads on frozen encoders"),
         ({"protocol": "few"}, "unknown value of --protocol 'few'"),
@@ -126,11 +142,23 @@ def test_names_that_are_no_units_are_refused(name: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": ("clip_lora",), "views": 10}, "clip_lora trains on the images themselves"),
+        ({"methods": ("coop",), "choose_on": "validation"}, "coop has fixed settings"),
+    ],
+)
+def test_settings_that_a_method_does_not_read_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        units(Settings(**options))
+
+
+@pytest.mark.parametrize(
     "options", [{"methods": ("gda",)}, {"protocol": "cross"}, {"views": 2}, {"choose_on": "validation"}]
 )
 def test_settings_of_the_protocol_do_nothing_silently_elsewhere(options: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"does not apply to 'digits'.* it is for the pack coop"):
-        parts_of(make_request("digits", output=tmp_path, settings=Settings(**options)))
+        eval_units_of(make_request("digits", output=tmp_path, settings=Settings(**options)))
 
 
 def test_the_pack_runs_what_the_data_root_holds(few_shot: Path) -> None:
@@ -221,6 +249,126 @@ def test_both_halves_are_scored_among_their_own_classes(root: Path, encoder: Enc
         assert result.scores[0].chance == pytest.approx(2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2))
 
 
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few steps in place of the published numbers."""
+    monkeypatch.setattr("vision_adapters.training.context.EPOCHS", ((16, 25),))
+    monkeypatch.setattr("vision_adapters.training.few_shot_recipes.CLIP_LORA_STEPS", 4)
+    monkeypatch.setattr("vision_adapters.training.few_shot_recipes.TWO_STAGE_STEPS", 8)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("short")
+def test_prompts_and_towers_are_trained_and_put_back(root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    encoder = load_encoder("micro-clip", device="cpu")
+    before = encoder.fingerprint()
+    learned = ("coop", "coop_csc", "clip_lora", "two_stage")
+    how = {"shots": "2", "seeds": (1,), "methods": ("zero_shot", *learned)}
+    results = scored(root, tmp_path / "few", encoder, "coop-dtd", **how)
+    assert encoder.fingerprint() == before
+    scores = {name.split(".")[-1].split()[0]: result for name, result in results.items()}
+    zero = value_of(scores["zero_shot"])
+    for method in learned:
+        about = scores[method].training
+        assert (about["chosen_with"], about["chosen"]["method"]) == ("nothing", method)
+        assert value_of(scores[method]) >= zero
+    assert value_of(scores["coop"]) > zero + 0.1
+    assert [scores[m].training["trained_parameters"] for m in ("coop", "coop_csc")] == [16 * 128, 5 * 16 * 128]
+    halves = scored(root, tmp_path / "halves", encoder, "coop-dtd", protocol="base-to-new", **how)
+    by = {name.split(".")[-1].split()[0]: result.training["new_classes_by"] for name, result in halves.items()}
+    assert by == {"coop_csc": "texts alone"} | dict.fromkeys(
+        ("zero_shot", "coop", "clip_lora", "two_stage"), "what was learned"
+    )
+    shown = "\n".join(table.as_markdown() for table in tables(units_of("mine", halves.values()))).replace("\\", "")
+    assert all(f"| {method}, 2 images" in shown for method in learned)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("method", ["clip_lora", "two_stage"])
+def test_trained_towers_are_what_scores(method: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features and texts are of the towers as trained, stage by stage; loss on unseen images falls with each stage."""
+    pytest.importorskip("peft")
+    encoder, stages = load_encoder("micro-clip", device="cpu"), []
+    data, images, texts = by_hand(encoder, "coop-dtd", root, shots=2, seed=1)
+    real = towers._fit
+
+    def fitted_by(module: torch.nn.Module, inputs: Tensor, *others: Any) -> None:
+        real(module, inputs, *others)
+        if isinstance(module, towers.Towers):
+            with torch.no_grad():
+                stages.append((module.images(data.test.images[:]), module.texts(module.prompts)))
+
+    monkeypatch.setattr(towers, "_fit", fitted_by)
+    template, scale = COOP["coop-dtd"].template, encoder.logit_scale or 100.0
+    job = SimpleNamespace(
+        encoder=encoder, seed=1, training={"templates": (template,)}, settings=SimpleNamespace(batch_size=3)
+    )
+    fitted = towers.fit_towers(method, job, data, 2, "few-shot")  # type: ignore[arg-type]  # what it reads of a job
+    ((trained_images, trained_texts),) = stages
+    assert fitted.seen is not None
+    torch.testing.assert_close(fitted.seen.features, trained_images, rtol=1e-4, atol=1e-5)
+    assert float((trained_images - images).norm(dim=1).min()) > 1e-4
+    assert float((trained_texts - texts).norm(dim=1).min()) > 1e-4
+    classes = Classes(data.classes, texts)
+    by_texts = scale * trained_images @ trained_texts.T
+    torch.testing.assert_close(fitted.others(fitted.seen, classes), by_texts, rtol=1e-3, atol=1e-2)
+    scores = fitted.trained(fitted.seen).detach()
+    losses = [float(F.cross_entropy(rows, data.test.targets)) for rows in (scale * images @ texts.T, by_texts, scores)]
+    assert losses[0] > losses[1]
+    if method == "clip_lora":
+        torch.testing.assert_close(scores, by_texts, rtol=1e-3, atol=1e-2)
+    else:
+        assert losses[1] > losses[2]  # the class weights, on the features that came out
+    torch.testing.assert_close(F.normalize(encoder.encode_image(data.test.images[:]).float(), dim=1), images)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_learned_context_is_what_scores(root: Path, encoder: Encoder, tmp_path: Path) -> None:
+    """By hand: the same vectors through the text tower, on both halves."""
+    how = {"protocol": "base-to-new", "shots": "2", "seeds": (1,), "methods": ("coop",)}
+    (result,) = scored(root, tmp_path / "run", encoder, "coop-dtd", **how).values()
+    data, images, _ = by_hand(encoder, "coop-dtd", root, shots=2, seed=1, protocol="base-to-new")
+    assert encoder.contexts is not None
+    of, names = encoder.contexts.of, data.classes
+    head = fit_context(
+        encoder.encode_image(data.train.images[:]), data.train.targets, of(names[:3], 16), encoder.contexts.width,
+        classes=3, logit_scale=encoder.logit_scale or 100.0, shots=2, seed=1,
+    )  # fmt: skip
+    targets, seen = data.test.targets, Seen(images)
+    shots = Shots(
+        Seen(encoder.encode_image(data.train.images[:])), data.train.targets, None, encoder.logit_scale or 100.0, 3,
+        number=2, seed=1, names=names[:3], contexts=encoder.contexts,
+    )  # fmt: skip
+    fitted, own = fit("coop", shots), fit("coop_csc", shots)
+    given = F.normalize(torch.randn(2, images.shape[1], generator=torch.Generator().manual_seed(0)), dim=1)
+    for half, rows, chosen, first in (("base", targets < 3, names[:3], 0), ("new", targets >= 3, names[3:], 3)):
+        with torch.no_grad():
+            texts = F.normalize(of(chosen, 16)(head.context), dim=1)
+        scores = shots.scale * images @ texts.T
+        ours = fitted.trained(seen) if half == "base" else fitted.others(seen, Classes(chosen, given))
+        torch.testing.assert_close(ours, scores, rtol=1e-4, atol=1e-3)
+        hits = scores[rows].argmax(1) == targets[rows] - first
+        assert value_of(result, half) == pytest.approx(float(hits.float().mean()))
+    assert (fitted.carries, own.carries) == (True, False)
+    torch.testing.assert_close(own.others(seen, Classes(names[3:], given)), shots.scale * images @ given.T)
+
+
+def test_what_prompt_learning_needs_of_a_text_tower_is_said(
+    encoder: Encoder, own: str, root: Path, tmp_path: Path
+) -> None:
+    done = gate_runner.run(
+        "coop-dtd", encoder=f"{own}:grid", output=tmp_path, data_root=root, show=False, shots="2", seeds=(1,),
+        methods="coop,clip_lora",
+    )  # fmt: skip
+    reasons = [result.reason for result in done]
+    assert "method coop learns what a text tower reads, and the encoder does not show that" in reasons[0]
+    assert "method clip_lora trains both towers" in reasons[1]
+    assert encoder.contexts is not None
+    with pytest.raises(NotApplicableError, match="a context of 30 tokens leaves no room for names in 32"):
+        encoder.contexts.of(["a"], 30)
+
+
 def test_harmonic_means_of_weighted_outcomes() -> None:
     outcomes = Ragged(
         {"right": np.array([1.0, 0.0, 1.0, 1.0]), "new": np.array([False, False, True, True])}, np.ones(4)
@@ -228,6 +376,25 @@ def test_harmonic_means_of_weighted_outcomes() -> None:
     weights = np.array([[1, 1, 1, 1], [0, 2, 1, 1], [3, 0, 0, 1]])
     assert harmonic(outcomes, weights).tolist() == pytest.approx([2 / 3, 0.0, 1.0])
     assert np.isnan(harmonic(outcomes, np.array([[1, 1, 0, 0]]))).all()
+
+
+def test_a_harmonic_mean_of_nothing_right_has_an_interval() -> None:
+    """Every resample was 0, and so was the interval's upper end."""
+    targets = torch.arange(40) % 4
+    logits = torch.eye(2)[1 - targets % 2]  # each the other class of its half
+    data: Any = SimpleNamespace(test=SimpleNamespace(targets=targets), base=2, classes=tuple("abcd"))
+    job: Any = SimpleNamespace(
+        seed=0,
+        training={"templates": ()},
+        benchmark=SimpleNamespace(id="toy", metrics=("harmonic", "base", "new")),
+    )
+    fitted: Any = SimpleNamespace(trained=lambda seen: seen, others=lambda seen, _: seen, carries=True, about={})
+    seen: Any = SimpleNamespace(where=lambda rows: logits[rows])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coop_run, "_texts", lambda *_: torch.eye(2))
+        scores = {score.metric: score for score in coop_run._halves(job, data, seen, fitted, {}).scores}
+    assert scores["harmonic"].value == scores["harmonic"].low == 0
+    assert scores["harmonic"].high == pytest.approx(wilson(0.0, 20)[1])
 
 
 def test_shifted_sets_are_scored_among_the_columns_of_their_classes(
@@ -270,7 +437,7 @@ def test_cross_needs_imagenet_before_anything_is_computed(root: Path, tmp_path: 
         "coop-dtd", output=tmp_path, settings=Settings(protocol="cross", data_root=tmp_path / "data")
     )
     with pytest.raises(DataError, match=r"does not hold its files \(imagenet/ with classnames.txt"):
-        parts_of(request)
+        eval_units_of(request)
 
 
 def test_labels_that_choose_are_said(root: Path, encoder: Encoder, tmp_path: Path) -> None:
@@ -454,7 +621,7 @@ def test_missing_images_are_said_before_anything_is_computed(
     shutil.copytree(root / "dtd", tmp_path / "data" / "dtd")
     change(tmp_path / "data" / "dtd")
     with pytest.raises(DataError, match=r"1 of 50 images are not in .*red/train_0000.jpg"):
-        parts_of(make_request("coop-dtd", output=tmp_path, settings=Settings(data_root=tmp_path / "data")))
+        eval_units_of(make_request("coop-dtd", output=tmp_path, settings=Settings(data_root=tmp_path / "data")))
 
 
 @pytest.mark.parametrize("protocol", ["few-shot", "base-to-new", "cross"])
@@ -476,7 +643,7 @@ def test_a_class_without_training_images_is_named(root: Path, encoder: Encoder, 
     results = scored(tmp_path / "data", tmp_path / "run", encoder, "coop-dtd", **how)
     assert [result.status for result in results.values()] == ["ok", "skipped", "ok"]
     assert results["coop-dtd@1-shot.few-shot.gda 1"].reason == (
-        "1 of 5 classes have no training image, such as 'blue': method gda needs one of each; zero_shot and prolip do "
-        "without"
+        "1 of 5 classes have no training image, such as 'blue': method gda needs one of each; "
+        "zero_shot, prolip, coop, clip_lora, two_stage do without"
     )
     assert results["coop-dtd@1-shot.few-shot.prolip 1"].training["short_classes"] == 1

@@ -16,9 +16,9 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from gate_runner.cli import app
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.open_clip_models import _counter
-from gate_runner.encoders.own import adopt
+from vision_features.encoders import load_encoder
+from vision_features.encoders.open_clip_models import _counter
+from vision_features.encoders.own import adopt
 
 LONG = "a thing " + "that has a long name with many words " * 4 + "which tells it apart: "
 CUT = "texts have more than the 32 tokens that this encoder reads, and what is behind them is cut off: 'a "
@@ -85,7 +85,7 @@ def test_zero_shot_names_class_texts_that_are_cut(tmp_path: Path, caplog: pytest
     data = folders(tmp_path / "mine", ("a", "b", "c"))
     (tmp_path / "names.json").write_text(json.dumps({name: LONG + name for name in "abc"}))
     names, run = tmp_path / "names.json", tmp_path / "run"
-    options = ["adapt", "zeroshot", data, "--encoder", "micro-clip", "--class-names", names, "--output", run]
+    options = ["adapt", "zeroshot", data, "--encoder", "micro-clip", "--words", names, "--output", run]
     with caplog.at_level(logging.WARNING):
         done = CliRunner().invoke(app, [str(option) for option in options])
     assert done.exit_code == 0, done.output

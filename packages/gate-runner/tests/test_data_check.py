@@ -40,7 +40,7 @@ def test_counts_overlaps_and_broken_pictures(tmp_path: Path) -> None:
             "incomplete",
             "10 / 4 samples to train on and to score, published are 75,750 / 25,250; 2 classes, published are 101",
         ),
-        "chestxray14": ("whole", "pictures without any of the five findings are left out"),
+        "chestxray14": ("whole", "images without any of the five findings are left out"),
     }
     pictures = tmp_path / "food-101" / "images" / "waffles"
     shutil.copy(pictures / "train1.jpg", pictures / "test0.jpg")
@@ -79,7 +79,7 @@ def test_the_command_prints_json_and_fails_on_what_is_wrong(tmp_path: Path, caps
 
 @pytest.fixture
 def pets(tmp_path: Path) -> Path:
-    """Ten pictures of two classes in drawn pixels, with a benchmark's file."""
+    """Ten images of two classes in drawn pixels, with a benchmark's file."""
     pixels = np.random.default_rng(0).integers(0, 255, (2, 2, 5, 32, 32, 3), np.uint8)
     for split, by_class in zip(("train", "test"), pixels, strict=True):
         for label, pictures in zip(("cat", "dog"), by_class, strict=True):
@@ -135,3 +135,21 @@ def test_a_folder_of_classes_is_checked_as_ones_own(tmp_path: Path, capsys: pyte
     with pytest.raises(SystemExit) as done:
         main(["check-data", str(tmp_path / "empty")])  # nothing of anybody's: what GATE's sets would need
     assert "cifar100" in capsys.readouterr().out
+
+
+def test_why_a_folder_is_not_ones_own_is_said_below_the_missing_sets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for split in ("train", "val"):
+        for kind in ("images", "labels"):
+            (tmp_path / kind / split).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "images" / split / "1.png")
+        (tmp_path / "labels" / split / "1.txt").write_text("0 .5 .5 .4 .4\n")
+    (tmp_path / "data.yaml").write_text("train: images/train\nval: images/val\nnc: 3\nnames: [a, b]\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["check-data", str(tmp_path)])
+    assert ended.value.code == 1
+    printed = capsys.readouterr()
+    assert "food101       missing" in printed.out
+    assert "it is no folder of your own data: " in printed.err
+    assert "'nc' is 3, and 'names' has 2" in printed.err

@@ -13,17 +13,17 @@ from torch import Tensor
 
 from gate_data.data import Data, Split
 from gate_runner.benchmarks import find_benchmark
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.blocks import Block, Blocks
-from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.errors import UsageError
-from gate_runner.tasks import places
+from gate_runner.tasks import dense_readouts
 from gate_runner.tasks.job import Job
 from vision_adapters.losses import IGNORED
+from vision_features.encoders import load_encoder
+from vision_features.encoders.blocks import Block, Blocks
+from vision_features.encoders.encoder import Encoder, PatchFeatures
 
 
 def scenes(count: int, seed: int) -> Split:
-    """Pictures of 4 x 4 cells of one of three colours, and maps of which colour is where; a few pixels do not count."""
+    """Images of 4 x 4 cells of one of three colours, and maps of which colour is where; a few pixels do not count."""
     generator = torch.Generator().manual_seed(seed)
     cells = torch.randint(0, 3, (count, 4, 4), generator=generator)
     maps = cells.repeat_interleave(8, 1).repeat_interleave(8, 2)
@@ -56,7 +56,7 @@ def job_of(encoder: Encoder, readout: str) -> Job:
 
 
 def test_the_block_that_tells_what_is_where_is_worth_most() -> None:
-    worth = {name: judged.score for name, judged in places.worth(job_of(toy(), "auto")).items()}
+    worth = {name: judged.score for name, judged in dense_readouts.worth(job_of(toy(), "auto")).items()}
     assert list(worth) == ["last", "block:1/places", "block:2/places"]
     assert worth["block:1/places"] > 0.99
     assert max(worth["last"], worth["block:2/places"]) < 0.6
@@ -65,7 +65,7 @@ def test_the_block_that_tells_what_is_where_is_worth_most() -> None:
 def test_rows_are_the_blocks_own_tokens() -> None:
     encoder = load_encoder("micro-clip")
     job = job_of(encoder, "block:2/places")
-    backbone = places.backbone_of(job)
+    backbone = dense_readouts.backbone_of(job)
     expected = encoder.encode_blocks(torch.as_tensor(job.data.test.images)).blocks[1]
     assert backbone.grid == expected.grid
     assert torch.allclose(torch.as_tensor(backbone.rows("test")[:]), expected.places, atol=1e-5)
@@ -81,14 +81,14 @@ def test_boxes_say_which_class_is_at_a_place() -> None:
 
     split = Split(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), Objects())  # type: ignore[type-var]
     middle = torch.tensor([[0.75, 0.25], [0.25, 0.75], [0.75, 0.75]]).expand(2, 3, 2)  # down, to the right
-    assert places._at(split, torch.tensor([0, 1]), middle).tolist() == [[2, 0, 0], [0, 0, 0]]
+    assert dense_readouts._at(split, torch.tensor([0, 1]), middle).tolist() == [[2, 0, 0], [0, 0, 0]]
 
 
 def test_metres_that_were_not_measured_do_not_count() -> None:
     features = torch.linspace(0, 1, 40)[:, None]
     metres = torch.exp(features[:, 0])
     metres[::4] = 0.0
-    assert places._told(features, metres) > 0.99
+    assert dense_readouts._told(features, metres) > 0.99
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_does_not_apply_is_refused(name: str, message: str) -> None:
 
 def test_a_block_that_is_not_there() -> None:
     with pytest.raises(UsageError, match="has 2 blocks, so no block:9/places"):
-        places.backbone_of(job_of(toy(), "block:9/places"))
+        dense_readouts.backbone_of(job_of(toy(), "block:9/places"))
     for name in ("ade20k", "acdc", "nyu-depth", "odinw-shapes"):
         assert find_benchmark(f"{name}@readout=block:1/places").training["readout"] == "block:1/places"
 

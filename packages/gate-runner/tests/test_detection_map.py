@@ -25,7 +25,7 @@ CLASSES = ("a", "b", "never seen", "c", "only crowds")
 
 
 def sample_detections(seed: int, pictures: int = 40, ties: bool = True) -> tuple[Objects, Ragged]:
-    """Empty pictures, crowds, ties of scores and of overlaps, classes without objects, more than 100 detections."""
+    """Empty images, crowds, ties of scores and of overlaps, classes without objects, more than 100 detections."""
     rng = np.random.default_rng(seed)
     truths, founds = [], []
     for picture in range(pictures):
@@ -110,15 +110,16 @@ def test_pictures_without_objects_and_without_detections() -> None:
     assert mean_average_precision(match(truth, nothing_found), np.ones((1, len(truth))))[0] == 0.0
     empty = Objects.of([{"box": [], "label": []}] * 2, [(5, 5)] * 2)
     assert np.isnan(mean_average_precision(match(empty, detections.take(np.array([0, 1]))), np.ones((1, 2)))).all()
-    with pytest.raises(DataError, match="2 pictures hold no object to be found"):
+    with pytest.raises(DataError, match="2 images hold no object to be found"):
         coco_metrics(empty, detections.take(np.array([0, 1])), CLASSES)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"label": np.array([7])}, "a detection is of class 7, expected 0 to 4"),
-        ({"score": np.array([np.nan])}, "a detection holds NaN"),
+        ({"label": np.array([7])}, "detection 0 is of class 7, expected 0 to 4"),
+        ({"label": np.array([-2])}, "detection 0 is of class -2, expected 0 to 4"),
+        ({"score": np.array([np.nan])}, r"detection 0 has the box \[0.0, 0.0, 4.0, 4.0\] and the score nan"),
     ],
 )
 def test_detections_that_cannot_be_scored_are_refused(change: dict[str, Any], message: str) -> None:
@@ -126,14 +127,14 @@ def test_detections_that_cannot_be_scored_are_refused(change: dict[str, Any], me
     detection = {"box": np.array([[0.0, 0, 4, 4]]), "label": np.array([0]), "score": np.array([0.5])}
     with pytest.raises(DataError, match=message):
         coco_metrics(truth, Ragged.of([{**detection, **change}]), CLASSES)
-    with pytest.raises(DataError, match="of 2 pictures, expected 1"):
+    with pytest.raises(DataError, match="of 2 images, expected 1"):
         coco_metrics(truth, Ragged.of([detection, detection]), CLASSES)
 
 
 def test_objects_are_checked() -> None:
     with pytest.raises(DataError, match=r"box \[0.0, 0.0, 0.0, 4.0\] has no area"):
         Objects.of([{"box": [(0, 0, 0, 4)], "label": [0]}], [(8, 8)])
-    with pytest.raises(DataError, match="1 pictures have 2 sizes"):
+    with pytest.raises(DataError, match="1 images have 2 sizes"):
         Objects.of([{"box": [], "label": []}], [(8, 8), (8, 8)])
     shown = Objects.of([{"box": [(0, 0, 4, 8), (1, 1, 1, 1)], "label": [1, 0], "crowd": [False, True]}], [(8, 16)])
     assert shown.padded().tolist() == [[[1.0, 0.25, 0.25, 0.5, 0.5]]]

@@ -1,4 +1,4 @@
-"""Detection in the runner: heads on frozen patches, few shots, comparison and the report's pictures."""
+"""Detection in the runner: heads on frozen patches, few shots, comparison and the report's images."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from gate_runner.settings import Settings
 from gate_runner.tasks.drawing import boxes as draw
 from gate_runner.tasks.registry import find_task_type
 from gate_runner.tasks.variants import shots_and_split
+from paired_scores.metrics import wilson
 from vision_adapters.detection import mean_average_precision
 
 pytest.importorskip("faster_coco_eval")
@@ -99,7 +100,7 @@ def test_runs_are_compared_on_resampled_pictures_and_drawn(runs: list[Path]) -> 
 def test_ground_truth_stands_beside_the_detections() -> None:
     data = find_benchmark("odinw-lot").load("micro", DataRequest(limit=3))
     plain = draw(data, {}, 0)
-    assert plain.caption.startswith("truth; of this picture no detections were kept")
+    assert plain.caption.startswith("truth; of this image no detections were kept")
     left, right = np.split(plain.pixels, 2, axis=1)
     assert not np.array_equal(left, right)  # boxes on the left alone
     shown = draw(data, {"drawn": {"0": [[4.0, 4.0, 20.0, 20.0, 1, 0.9]]}}, 0)
@@ -115,7 +116,7 @@ def test_of_labels_in_one_place_the_best_is_read() -> None:
         return np.split(draw(data, {"drawn": {"0": list(rows)}}, 0).pixels, 2, axis=1)[1]
 
     best, weaker = [10.0, 20.0, 20.0, 20.0, 0, 0.9], [10.0, 20.0, 20.0, 20.0, 1, 0.4]
-    label = (slice(46, 60), slice(30, 110))  # above the box, three screen pixels for one of the picture's
+    label = (slice(46, 60), slice(30, 110))  # above the box, three screen pixels for one of the image's
     assert np.array_equal(drawn(best, weaker)[label], drawn(best)[label])
     assert not np.array_equal(drawn(weaker)[label], drawn(best)[label])
 
@@ -151,7 +152,7 @@ def test_guesses_know_shapes_and_places_but_no_picture() -> None:
     assert guesses.columns["label"].tolist() == [1, 1]
     assert guesses[0]["box"][0].tolist() == pytest.approx([0.1, 0.2, 2.0, 2.0])
     assert guesses[1]["box"][0].tolist() == pytest.approx([0.2, 0.4, 4.0, 4.0])
-    with pytest.raises(DataError, match="1 training pictures hold no object"):
+    with pytest.raises(DataError, match="1 training images hold no object"):
         guessed(test.take(np.array([1])), test, 3)
 
 
@@ -180,10 +181,11 @@ def test_intervals_are_those_of_pictures_drawn_again() -> None:
 def test_a_detector_that_finds_nothing_scores_zero() -> None:
     data = find_benchmark("odinw-colours").load("micro", DataRequest(limit=8))
     truth = data.test.targets
-    assert (truth.rows.lengths == 0).any()  # pictures without objects count, too
+    assert (truth.rows.lengths == 0).any()  # images without objects count, too
     nothing = Ragged.of([{"box": EMPTY["box"], "label": EMPTY["label"], "score": np.zeros(0)}] * len(truth))
     judged = judge(truth, nothing, None, data.classes, ("map", "ap50"), 0)
-    assert [(score.value, score.low, score.high) for score in judged.scores] == [(0.0, 0.0, 0.0)] * 2
+    ends = wilson(0.0, int((truth.rows.lengths > 0).sum()))  # images that have something to find
+    assert [(score.value, score.low, score.high) for score in judged.scores] == [(0.0, *ends)] * 2
     assert judged.more["detections"] == 0
     assert all(rows == [] for rows in judged.more["drawn"].values())
     assert draw(data, judged.more, 0).caption.startswith("truth, and what was found")
@@ -202,7 +204,7 @@ def test_shots_follow_the_rule_and_take_what_there_is() -> None:
         assert len(rows) <= 3 * shots
     assert draw_shots(truth, 5, 3, ("a", "b", "c")).tolist() != draw_shots(truth, 5, 30, ("a", "b", "c")).tolist()
     few = Objects.of([*pictures[:6], {"box": [(0, 0, 1, 1)], "label": [3]}], [(4, 4)] * 7)
-    for shots in (2, 5, 40):  # as GLIP does: of a class that fewer pictures show, all are taken
+    for shots in (2, 5, 40):  # as GLIP does: of a class that fewer images show, all are taken
         order, left, drawn = list(range(7)), dict.fromkeys(range(4), shots), []
         random.Random(3).shuffle(order)
         for row in order:
@@ -291,5 +293,5 @@ def test_a_benchmark_without_test_objects_fails_with_its_reason() -> None:
     data = find_benchmark("odinw-lot").load("micro", DataRequest(limit=4))
     empty = Objects.of([{"box": [], "label": []}] * 4, [(64, 64)] * 4)
     data = replace(data, test=replace(data.test, targets=empty))
-    with pytest.raises(DataError, match="4 pictures hold no object to be found"):
+    with pytest.raises(DataError, match="4 images hold no object to be found"):
         judge(empty, guessed(data.train.targets, empty, 2), None, data.classes, ("map",), 0)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from gate_runner.detection.tuning import batch_loss, choose, low, unchanged, with_classes
-from gate_runner.encoders import detectors, load_encoder
-from gate_runner.encoders.detectors import Detector, phrases
+from vision_features.encoders import detectors, load_encoder
+from vision_features.encoders.detectors import Detector, phrases
 
 from ._tiny_detectors import CLOSED, closed_set
 

@@ -11,10 +11,10 @@ import torch
 
 import gate_runner
 from gate_runner.detection.knowledge import known_phrases
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.detectors import Detector, Phrase, phrases
 from gate_runner.errors import DataError, UsageError
 from gate_runner.settings import Settings
+from vision_features.encoders import load_encoder
+from vision_features.encoders.detectors import Detector, Phrase, phrases
 
 from ._tiny_detectors import closed_set, grounding, owl
 

@@ -13,12 +13,12 @@ import torch
 import gate_runner
 from gate_runner.detection.tables import overview
 from gate_runner.detection.tuning import _Learning, batch_loss, choose, unchanged
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.detectors import Detector, phrases
 from gate_runner.errors import DataError, EncoderError, MissingCapabilityError
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.stored import read_run
 from vision_adapters.training.schedule import parameter_groups
+from vision_features.encoders import load_encoder
+from vision_features.encoders.detectors import Detector, phrases
 
 from ._tiny_detectors import closed_set, grounding, owl
 

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from gate_runner.runs.display import BarDisplay, PlainDisplay, results_table, watching
+from gate_runner.runs.eta import Eta
 from gate_runner.runs.observers import Planned
-from gate_runner.runs.pace import Pace
 from gate_runner.runs.results import Result, Score
 
 GOOD = Result(
@@ -33,9 +33,9 @@ class Clock:
         return self.now
 
 
-def watched(*parts: Planned, workers: int = 1) -> tuple[Pace, Clock]:
+def watched(*parts: Planned, workers: int = 1) -> tuple[Eta, Clock]:
     clock = Clock()
-    return Pace(parts, workers, clock), clock
+    return Eta(parts, workers, clock), clock
 
 
 def test_each_pass_over_the_images_counts_and_its_head_is_timed() -> None:
@@ -55,9 +55,9 @@ def test_each_pass_over_the_images_counts_and_its_head_is_timed() -> None:
         clock.now += 5.0
     pace.progress(("digits", 0), "train", 1, 2)
     assert pace.left() == pytest.approx(1000 * 9.0 / 800 + 5.0)
-    pace.parts["digits", 1] = Planned("digits", 1, 20.0, False)  # takes its features from the cache
+    pace.units["digits", 1] = Planned("digits", 1, 20.0, False)  # takes its features from the cache
     assert pace.left() == pytest.approx(1000 * 9.0 / 800 + 3 * 5.0)
-    del pace.parts["digits", 1]
+    del pace.units["digits", 1]
     for done in (100, 1000):
         pace.progress(("digits", 0), "encode train-backbone", done, 1000)
         clock.now += 1.0

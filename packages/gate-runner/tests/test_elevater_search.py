@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from gate_runner.encoders.own import adopt
 from gate_runner.errors import UsageError
 from gate_runner.executors import run
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.request import make_request, parts_of
+from gate_runner.runs.request import eval_units_of, make_request
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
 from gate_runner.tasks.elevater.searched import grid
 from gate_runner.tasks.recipes import head_form
 from vision_adapters.training import side_by_side
 from vision_adapters.tuning.elevater import RATES
+from vision_features.encoders.own import adopt
 
 
 class Tiny(nn.Module):
@@ -163,7 +163,7 @@ def test_the_form_of_heads_depends_on_the_probe() -> None:
 def test_what_does_not_go_together_is_one_line(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     def ask() -> None:
         settings = Settings(tune="full", shots=("5",), init=("language",), projection=("2p",), probe="elevater")
-        parts_of(make_request(["icinw-textures"], tiny(), output=tmp_path, settings=settings.changed(**options)))
+        eval_units_of(make_request(["icinw-textures"], tiny(), output=tmp_path, settings=settings.changed(**options)))
 
     with pytest.raises(UsageError, match=message):
         ask()

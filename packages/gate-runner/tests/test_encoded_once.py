@@ -13,14 +13,15 @@ import pytest
 import torch
 from PIL import Image
 
-from gate_runner import adapt, load_head
-from gate_runner.choosing import choose
+from gate_runner import adapt
+from gate_runner.choosing.choice import choose
 from gate_runner.commands.run import own_folder
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.encoder import Encoder
 from gate_runner.errors import UsageError
-from gate_runner.heads import embed
 from gate_runner.settings import Settings
+from vision_features import load_head
+from vision_features.encoders import load_encoder
+from vision_features.encoders.encoder import Encoder
+from vision_features.heads import embed
 
 COUNT = {"train": 10, "val": 4, "test": 6}
 
@@ -50,12 +51,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, bytes]]:
         return pixels
 
     monkeypatch.setattr(Encoder, "prepare", counting)
-    monkeypatch.setattr("gate_runner.encoders.probe.probe", probed(counts))
+    monkeypatch.setattr("vision_features.encoders.probe.probe", probed(counts))
     return counts
 
 
 def probed(counts: Counter[tuple[str, bytes]]) -> Callable[[Encoder], dict[str, Any]]:
-    from gate_runner.encoders.probe import probe
+    from vision_features.encoders.probe import probe
 
     def quietly(encoder: Encoder) -> dict[str, Any]:
         before = counts.copy()

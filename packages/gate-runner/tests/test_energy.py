@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gate_runner import energy
-from gate_runner.energy import EnergyMeter
+from gate_runner.machine import energy
+from gate_runner.machine.energy import EnergyMeter
 from gate_runner.reports import sections
 from gate_runner.trackers import _scores
 

@@ -13,19 +13,24 @@ from torch import Tensor
 
 pytest.importorskip("oven_retrieval")
 
+from eqben_builder.stand_ins.linking import ENTITIES
+from gate_data.data import Data
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
-from gate_runner.encoders.encoder import Encoder
 from gate_runner.errors import DataError, MissingCapabilityError
 from gate_runner.executors import run
-from gate_runner.micro.entities import ENTITIES, oven
 from gate_runner.runs import RunRequest
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, run_task
 from gate_runner.tasks.entity_linking import ways
 from oven_retrieval.models import Weights
 from oven_retrieval.models.clip2clip import GridSearch
+from vision_features.encoders.encoder import Encoder
 
 BENCHMARK = BENCHMARKS["oven"]
+
+
+def stand_in(limit: int) -> Data[Tensor]:
+    return BENCHMARK.load("micro", DataRequest(limit=limit))
 
 
 def unit(row: np.ndarray) -> np.ndarray:
@@ -53,7 +58,7 @@ def encoder(**more: object) -> Encoder:
 
 def test_a_question_names_the_shape_of_one_of_two_things() -> None:
     assert PACKS["oven"] == ("oven",)
-    data = oven(DataRequest(limit=60))
+    data = stand_in(60)
     assert len(data.classes) == len(ENTITIES) == len(set(data.classes)) == 320
     for split in (data.train, data.test):
         shapes = [data.classes[entity].split()[-1] for entity in split.targets.tolist()]
@@ -68,16 +73,16 @@ def test_a_question_names_the_shape_of_one_of_two_things() -> None:
 
 
 def test_the_stand_in_is_the_same_twice_and_begins_alike_under_a_limit() -> None:
-    few, more = oven(DataRequest(limit=20)), oven(DataRequest(limit=33))
+    few, more = stand_in(20), stand_in(33)
     for first, second in ((few.train, more.train), (few.validation, more.validation), (few.test, more.test)):
         assert torch.equal(first.images, second.images[:20])
         assert torch.equal(first.targets, second.targets[:20])
-    assert few.digest() == oven(DataRequest(limit=20)).digest()
+    assert few.digest() == stand_in(20).digest()
 
 
 @pytest.mark.parametrize("weights", [None, Weights(0.7, 0.5, 1.0, 0.9)])
 def test_scores_equal_a_plain_loop(weights: Weights | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = oven(DataRequest(limit=40))
+    data = stand_in(40)
     if weights is not None:  # what is chosen for so poor an encoder leaves three of the four terms out
         monkeypatch.setattr(
             "gate_runner.tasks.entity_linking.grid_search", lambda *_: GridSearch(weights, 0.0, {weights: 0.0})
@@ -129,9 +134,9 @@ def test_chance_of_the_whole_stand_in_is_one_in_forty() -> None:
 
 def test_what_the_task_needs_is_asked_for() -> None:
     with pytest.raises(MissingCapabilityError, match="'toy' has no text side"):
-        run_task(Job(encoder(), BENCHMARK, oven(DataRequest(limit=8))))
+        run_task(Job(encoder(), BENCHMARK, stand_in(8)))
     with pytest.raises(DataError, match=r"seen and of unseen entities, got 1 and 0; raise --limit"):
-        run_task(Job(encoder(text=text), BENCHMARK, oven(DataRequest(limit=1))))
+        run_task(Job(encoder(text=text), BENCHMARK, stand_in(1)))
 
 
 def test_an_encoder_without_a_text_side_is_a_failed_row(own: str, tmp_path: Path) -> None:

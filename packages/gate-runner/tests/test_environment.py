@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from gate_runner import environment
 from gate_runner.cli import app
+from gate_runner.commands import environment
 
 
 def test_the_command_names_versions_and_hardware_and_nobody() -> None:

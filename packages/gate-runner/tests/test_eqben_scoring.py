@@ -15,7 +15,7 @@ from eqben_builder.micro.builder import MicroBuilder
 from eqben_builder.pages.review import source_of
 from gate_runner.cli import main
 from gate_runner.commands.libraries import Cropping
-from gate_runner.encoders import load_encoder
+from vision_features.encoders import load_encoder
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_valse_is_asked_what_its_scores_are(tmp_path: Path, capsys: pytest.Captu
     cosines = tmp_path / "c.csv"
     cosines.write_text("c0_i0,c1_i0\n" + "0.3,0.2\n" * 12)
     assert "look like cosines" in refused(capsys, "score", source, "--scores", cosines, "--scale", "probability")
-    assert "rows of one picture" in refused(capsys, "score", source, "--page", tmp_path / "p.html")
+    assert "rows of one image" in refused(capsys, "score", source, "--page", tmp_path / "p.html")
 
 
 def test_own_fusion_models(

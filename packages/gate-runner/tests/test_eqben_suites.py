@@ -51,7 +51,7 @@ def test_a_suite_and_all_that_are_there(capsys: pytest.CaptureFixture[str], tmp_
     assert line.rstrip().endswith("12.0 ViT-B-32/openai")
     assert "note: test: 6 questions, the version that is known has 300" in shown
     assert run(capsys, "compositional", "--data-root", tmp_path) == shown
-    sentences = [{"raw": f"a picture {number}"} for number in range(5)]
+    sentences = [{"raw": f"an image {number}"} for number in range(5)]
     images = [{"filename": f"{number}.jpg", "split": "test", "sentences": sentences} for number in range(10)]
     (tmp_path / "flickr30k").mkdir()
     (tmp_path / "flickr30k" / "dataset_flickr30k.json").write_text(json.dumps({"images": images}))
@@ -59,9 +59,9 @@ def test_a_suite_and_all_that_are_there(capsys: pytest.CaptureFixture[str], tmp_
         Image.new("RGB", (32, 32), (25 * number, 0, 0)).save(tmp_path / "flickr30k" / f"{number}.jpg")
     page = tmp_path / "page.html"
     shown = run(capsys, "flickr30k", "--data-root", tmp_path, "--page", page)
-    assert "flickr30k, micro-clip: 10 pictures, 50 captions" in shown
+    assert "flickr30k, micro-clip: 10 images, 50 captions" in shown
     assert "original  text to image  R@10" in shown
-    assert "<h3>flickr30k: 10 pictures, 50 captions</h3>" in page.read_text()
+    assert "<h3>flickr30k: 10 images, 50 captions</h3>" in page.read_text()
     assert page.read_text().count("<td>mAP@R</td>") == 2
 
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from gate_runner.errors import StorageError, UsageError
-from gate_runner.executors import Opening, executor_names, jobs, run
+from gate_runner.executors import EncoderInfo, executor_names, jobs, run
 from gate_runner.executors.executor import HereExecutor
-from gate_runner.executors.slurm import SlurmExecutor, _Awaited, _last_line
+from gate_runner.executors.slurm import SlurmExecutor, _Awaited, _last_line, _reason
 from gate_runner.executors.worker import COMMAND
 from gate_runner.runs import RunRequest
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.part import Part
 from gate_runner.runs.request import make_request
 from gate_runner.runs.results import Result
+from gate_runner.runs.unit import EvalUnit
 from wary_files.stopping import TerminatedError
 
 from ._sleepy import comparable, sleepy_request
@@ -55,7 +55,7 @@ def test_a_lost_job_is_a_row(request_here: RunRequest, tmp_path: Path, monkeypat
         isolate="worker", executor="slurm", executor_options={"cluster": "local"}, seeds=(0,), time_limit=60.0
     )
 
-    def opened(executor: SlurmExecutor) -> Opening:  # in this process, which takes no seconds to start
+    def opened(executor: SlurmExecutor) -> EncoderInfo:  # in this process, which takes no seconds to start
         executor.opening = HereExecutor(request_here).open()
         return executor.opening
 
@@ -141,7 +141,7 @@ def test_answers_that_lie_in_the_run_folder_are_not_believed(
     programs.mkdir()
     for program, text in (
         ("srun", "exit 0"),
-        ("squeue", "exit 1"),
+        ("squeue", "exit 0"),
         ("sbatch", "echo Submitted batch job 7"),
         ("sacct", "exit 1"),
     ):
@@ -220,9 +220,25 @@ def test_the_last_line_of_a_jobs_log_is_its_reason(tmp_path: Path) -> None:
     out.write_text("loading\n\x1b[2Jno space left\n\n")
     err.write_text("\n")
     assert _last_line((err, out)) == r"\x1b[2Jno space left"
+    err.write_text("slurmstepd: error: *** STEP CANCELLED ***\nsrun: error: n1: task 0: Exited with exit code 143\n")
+    assert _last_line((err, out)) == "slurmstepd: error: *** STEP CANCELLED ***"
     err.write_text("x" * 10_000 + "\nslurmstepd: error: Exceeded job memory limit" + "!" * 500)
     assert _last_line((err, out)).startswith("slurmstepd: error: Exceeded job memory limit!")
     assert len(_last_line((err, out))) == 200
+
+
+def test_a_failed_job_says_its_error_and_no_path() -> None:
+    message = (
+        "Job (task=0) failed during processing with trace:\n----------------------\n"
+        "Traceback (most recent call last):\n"
+        '  File "x.py", line 1, in f\n{}\n\n----------------------\nYou can check full logs with ... or at paths:\n'
+        "  - /run/slurm/a/1_0_log.err\n  - /run/slurm/a/1_0_log.out"
+    )
+    assert _reason(message.format("OSError: no space")) == "OSError: no space"
+    assert _reason("lost its node\n") == "lost its node"
+    assert _reason("") == "no message"
+    often = "submitit.core.utils.UncompletedJobError: Job not requeued because: timed-out too many times."
+    assert _reason(message.format(often)).startswith("it reached SLURM's time limit again and again")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -241,11 +257,11 @@ def test_sigterm_leaves_jobs_to_slurm_and_ctrl_c_cancels_them(
         def cancel(self, *, check: bool) -> None:
             cancelled.append("7")
 
-    def opened(executor: SlurmExecutor) -> Opening:
+    def opened(executor: SlurmExecutor) -> EncoderInfo:
         executor.opening = HereExecutor(request_here).open()
         return executor.opening
 
-    def running(executor: SlurmExecutor, parts: Sequence[Part], observer: Observer) -> Iterator[Result]:
+    def running(executor: SlurmExecutor, parts: Sequence[EvalUnit], observer: Observer) -> Iterator[Result]:
         executor.pending = [_Awaited(parts[0], "7", tmp_path, Job()), _Awaited(parts[0], "8", tmp_path, None)]
         raise error
         yield

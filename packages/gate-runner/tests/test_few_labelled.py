@@ -14,11 +14,11 @@ import gate_runner
 from gate_data.data import Data, Split
 from gate_runner.benchmark import Benchmark
 from gate_runner.commands.adapt import how_chosen
-from gate_runner.encoders import load_encoder
 from gate_runner.tasks.classification import drawn_small, solve_and_test
 from gate_runner.tasks.job import Job
 from vision_adapters import HeadClassifier
 from vision_adapters.tuning.folds import class_folds
+from vision_features.encoders import load_encoder
 
 CLASSES, TRAIN, HELD, TEST = 5, 90, 10, 300
 

@@ -27,7 +27,6 @@ from eqben_builder.micro.builder import MicroBuilder
 from eqsim import TopK
 from gate_data.own import guess, write_benchmark
 from gate_runner.cli import app, main
-from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.finetuning import training as module
 from gate_runner.finetuning.hard_batches import HardRows, nearest_others, with_hard_negatives
@@ -38,6 +37,7 @@ from gate_runner.finetuning.training import finetune
 from gate_runner.tasks.augmentation import change_of, varied
 from vision_adapters.rows import Draw
 from vision_adapters.training.pairs import ChosenRows
+from vision_features.encoders import load_encoder
 
 V2: dict[str, Any] = {"add": ("eqsim:v2=1",)}
 WORDS = (
@@ -53,7 +53,7 @@ WORDS = (
 
 
 def write_pairs(folder: Path, count: int = 24, **columns: Any) -> Path:
-    """Pictures whose colour goes with the words of their captions, a row each."""
+    """Images whose colour goes with the words of their captions, a row each."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
     colours = rng.integers(0, 200, (len(WORDS), 3))
@@ -247,6 +247,11 @@ def test_shards_and_every_form_of_pairs_are_read(pairs: Path, tmp_path: Path) ->
         assert sorted(read.captions) == sorted(read_captioned(str(pairs)).train.captions), form
 
 
+def test_a_caption_with_a_mark_of_its_bytes_is_the_caption(tmp_path: Path) -> None:
+    captioned = read_captioned(str(shard(tmp_path / "a.tar", [f"\ufeffcaption {number}" for number in range(20)])))
+    assert "ufeff" not in repr(list(captioned.train.captions))
+
+
 def test_several_sets_are_trained_on_together(pairs: Path, tmp_path: Path) -> None:
     first, second = write_pairs(tmp_path / "first", 20), write_pairs(tmp_path / "second", 30)
     tar = shard(tmp_path / "third.tar", [f"caption {number}" for number in range(20)])
@@ -271,7 +276,7 @@ def test_several_sets_are_trained_on_together(pairs: Path, tmp_path: Path) -> No
 
 def test_sets_that_cannot_be_in_one_batch_are_refused(pairs: Path, tmp_path: Path) -> None:
     folder = write_pairs(tmp_path / "first", 20)
-    with pytest.raises(DataError, match=r"has 1 pictures a sample, and .* 2: train on"):
+    with pytest.raises(DataError, match=r"has 1 images a sample, and .* 2: train on"):
         read_several((str(folder), str(pairs)))
     with pytest.raises(UsageError, match="named twice"):
         finetune_request(folder, tmp_path / "tuned", also=(str(folder),))
@@ -285,7 +290,7 @@ def test_sets_that_cannot_be_in_one_batch_are_refused(pairs: Path, tmp_path: Pat
 
 
 def named_shard(path: Path, names: list[str]) -> Path:
-    """A member of each name: a picture of a colour of its own, or a text with the name."""
+    """A member of each name: an image of a colour of its own, or a text with the name."""
     with tarfile.open(path, "w") as archive:
         for number, name in enumerate(names):
             picture = io.BytesIO()
@@ -295,6 +300,20 @@ def named_shard(path: Path, names: list[str]) -> Path:
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return path
+
+
+def test_unseen_captions_are_scored_by_a_file_that_is_named(tmp_path: Path) -> None:
+    lines = ["image,caption"]
+    for at in range(20):
+        Image.new("RGB", (8, 8), (9 * at, 0, 0)).save(tmp_path / f"{at}.png")
+        lines.append(f"{at}.png,a shade {at} of red")
+    (tmp_path / "mine.csv").write_text("\n".join(lines) + "\n")
+    unseen = read_captioned(str(tmp_path / "mine.csv")).notes[-1]
+    file = tmp_path / "benchmark.toml"
+    assert unseen.endswith(f"on {file}, which gate-runner new {tmp_path} --table mine.csv writes")
+    write_benchmark(guess(tmp_path, table=tmp_path / "mine.csv").values, file)
+    again = read_captioned(str(file)).notes[-1]
+    assert again == "4 test images stay unseen: score them by gate-runner run or trade"
 
 
 def test_dots_in_the_names_of_a_shard_cost_no_sample(tmp_path: Path) -> None:
@@ -311,7 +330,7 @@ def test_dots_in_the_names_of_a_shard_cost_no_sample(tmp_path: Path) -> None:
 def test_what_makes_no_sample_of_a_shard_is_counted(tmp_path: Path) -> None:
     names = ["0.png", "0.txt", "1.png", "1.txt", "1.seg.png", "2.txt", "2.note.txt", "0.cls", "._1.png"]
     notes = " ".join(read_captioned(str(named_shard(tmp_path / "a.tar", names))).notes)
-    assert "1 shards, 2 pictures" in notes
+    assert "1 shards, 2 images" in notes
     assert "3 images and texts of the shards make no sample, such as 1.seg.png" in notes
 
 
@@ -330,13 +349,13 @@ def test_two_members_for_one_key_and_ending_are_refused(tmp_path: Path, names: l
 
 
 def test_a_folder_with_a_benchmarks_file_is_read_by_it(tmp_path: Path) -> None:
-    data = write_pairs(tmp_path / "mine", says=lambda number: f"picture {number}")
+    data = write_pairs(tmp_path / "mine", says=lambda number: f"image {number}")
     values = guess(data).values
     values["data"]["text"] = "says"
     write_benchmark(values, data / "benchmark.toml")
     captions = [forms[0][0] for forms in read_captioned(str(data)).train.captions]
     assert captions
-    assert all(caption.startswith("picture ") for caption in captions)
+    assert all(caption.startswith("image ") for caption in captions)
 
 
 def test_false_captions_that_are_true_are_named_and_left_out(tmp_path: Path) -> None:
@@ -371,7 +390,7 @@ def _shard(*captions: str | dict[str, Any] | None) -> Any:
 
 BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no caption": (_without_a_caption, {}, "is missing|is ''"),
-    "one caption": (_of_one_caption, {}, "all 17 pictures have the one caption 'a photo'"),
+    "one caption": (_of_one_caption, {}, "all 17 images have the one caption 'a photo'"),
     "no text in a shard": (_shard("a", None, "b"), {}, "'00001': its caption is missing"),
     "empty in a shard": (_shard("a", " ", "b"), {}, "'00001': its caption is empty"),
     "other bytes in a shard": (_shard("a", "\udcff", "b"), {}, "'00001': 00001.txt is not UTF-8"),
@@ -393,7 +412,7 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "hard and shared": (write_pairs, {"settings": ("hard_negatives=.3",), "num_processes": 2}, "--num-processes 1"),
     "workers": (write_pairs, {"settings": ("decode_workers=-1",)}, "expected a whole number"),
     "weight": (write_pairs, {"add": ("keep=-1",)}, "a number above 0"),
-    "pairs needed": (write_pairs, {"add": ("pair=1",)}, "runs over known pairs of pictures, and there are none"),
+    "pairs needed": (write_pairs, {"add": ("pair=1",)}, "runs over known pairs of images, and there are none"),
     "negatives needed": (write_pairs, {"add": ("hard=1",)}, "needs false captions, and there are none"),
     "teacher of nothing": (write_pairs, {"teacher": "micro-clip"}, "--teacher goes with --add keep"),
     "classes": (lambda folder: "digits", {}, "there are no captions"),
@@ -605,7 +624,7 @@ def test_a_share_of_a_batch_are_the_nearest_of_the_rest() -> None:
     rows = HardRows(torch.arange(30), nearest, 0.3)
     forms = HardRows(ChosenRows([[str(number)] for number in range(30)]), nearest, 0.3)
     (numbers,), (texts,) = list(rows.stream([draw])), list(forms.stream([draw]))
-    assert [str(number) for number in numbers.tolist()] == texts  # pictures and captions stay together
+    assert [str(number) for number in numbers.tolist()] == texts  # images and captions stay together
 
 
 @pytest.mark.parametrize("augment", ["none", "crop-flip"])

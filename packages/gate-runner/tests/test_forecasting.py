@@ -14,8 +14,8 @@ import gate_runner
 from gate_runner.benchmarks import PACKS
 from gate_runner.cli import app
 from gate_runner.comparison import compare
+from gate_runner.comparison.forecasting import forecast
 from gate_runner.errors import UsageError
-from gate_runner.forecasting import forecast
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import read_run
 
@@ -93,7 +93,7 @@ def test_own_data_called_like_a_known_data_set_do_not_pass_for_it(tmp_path: Path
 
 
 def test_a_score_beyond_its_metric_is_refused(tmp_path: Path) -> None:
-    """500 % of pictures that are right were taken for 100."""
+    """500 % of images that are right were taken for 100."""
     folder = write_run(tmp_path / "run", REAL)
     file = RunFolder(folder).result_file("cifar100", 0)
     (cifar,) = read_run(folder).named("cifar100")

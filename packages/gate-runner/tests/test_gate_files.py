@@ -480,7 +480,7 @@ def test_a_wrong_nyu_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("table", "total"), [("chexpert_train", 223_414), ("Data_Entry_2017_v2020", 112_120)])
 def test_real_tables_of_chest_pictures(table: str, total: int, shared_data: Path, tmp_path: Path) -> None:
-    """Every label of CheXpert's and NIH's own tables is read, and a sample of the pictures is looked for."""
+    """Every label of CheXpert's and NIH's own tables is read, and a sample of the images is looked for."""
     (packed,) = (shared_data / "samples" / "chest").glob(f"{table}.csv*")
     content = gzip.decompress(packed.read_bytes()) if packed.suffix == ".gz" else packed.read_bytes()
     assert content.count(b"\n") == total + 1

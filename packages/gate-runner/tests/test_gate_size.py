@@ -23,7 +23,9 @@ from gate_runner.settings import Settings
 from gate_runner.tasks import few_shot, maps
 from gate_runner.tasks.losses_on_test import losses_on_test
 from gate_runner.tasks.recipes import checked, head_size
+from gate_runner.tasks.scoring import mean_of
 from gate_runner.trackers import _curve, _scores
+from paired_scores.metrics import wilson
 from vision_adapters.heads import SegmentationHead
 from vision_adapters.training import gate_recipe
 from vision_adapters.training.outcome import Kept
@@ -244,3 +246,26 @@ def test_trackers_show_watts_and_gradients() -> None:
     assert [row for row in _curve(finished) if row[1] == "gradient encoder.blocks.0"] == [
         (50, "gradient encoder.blocks.0", 0.5), (100, "gradient encoder.blocks.0", 0.25),
     ]  # fmt: skip
+
+
+def test_a_test_losss_interval_is_of_the_mean_that_counts_samples() -> None:
+    """The last batch of one sample counted as much as the others, and the interval was another mean's."""
+    x = torch.cat([torch.tensor([[2.0, 0.0]] * 9), torch.tensor([[-30.0, 0.0]])])
+    module = nn.Linear(2, 2, bias=False)
+    nn.init.eye_(module.weight)
+    job: Any = SimpleNamespace(predict_size=3, seed=0)
+    y = torch.zeros(10, dtype=torch.int64)
+    (score,) = losses_on_test(job, module, [Kept(0, 0.0, {})], (x,), y, {"loss": F.cross_entropy})
+    drawn = np.random.default_rng(1).multinomial(4, [0.25] * 4, size=4000)
+    means = [float((row @ [0.3808, 0.3808, 0.3808, 30.0]) / (row @ [3, 3, 3, 1])) for row in drawn]
+    assert (score.low, score.high) == pytest.approx(tuple(np.quantile(means, [0.025, 0.975])), rel=1e-3)
+
+
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_a_mean_of_shares_that_are_all_right_or_wrong_is_as_uncertain_as_an_accuracy(right: float) -> None:
+    """A retrieval that found everything in 20 queries had the interval [1, 1]."""
+    estimate = mean_of("recall@1", np.array([right] * 20 + [np.nan]), "higher", 0)
+    assert (estimate.low, estimate.high) == wilson(right, 20)
+    assert len(estimate.outcomes) == 21
+    error = mean_of("mae", np.array([right] * 20), "lower", 0)
+    assert (error.low, error.high) == (right, right)

@@ -26,7 +26,7 @@ from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.cli import main
 from gate_runner.errors import DataError
 from gate_runner.reports.contents import gather
-from gate_runner.reports.pictures import made_again
+from gate_runner.reports.pictures import reload_samples
 from gate_runner.runs.stored import read_runs
 
 pytest.importorskip("datasets")
@@ -112,7 +112,7 @@ def test_meanings_that_differ_from_a_picture_and_its_class(tmp_path: Path) -> No
     assert "test 6" in mini.classes
     for name, values in (("cityscapes", {-100, 0, 18}), ("coco-10k", {-100, 0, 170}), ("coco-164k", {-100, 0, 170})):
         assert set(torch.as_tensor(load(name, tmp_path).test.targets[0:1]).unique().tolist()) == values
-    assert "pictures validate, not cities" in load("cityscapes", tmp_path).note
+    assert "images validate, not cities" in load("cityscapes", tmp_path).note
     flickr = load("flickr30k", tmp_path)
     assert flickr.test.texts is not None
     assert flickr.test.texts[:2] == ("caption 8 0", "caption 8 1")
@@ -212,7 +212,7 @@ def test_a_row_without_its_picture(tmp_path: Path) -> None:
     for split in ("train", "test"):
         values = {"img": [write.picture(), None], "fine_label": [1, 2]}
         write.write(tmp_path / "uoft-cs/cifar100", split, values, features)
-    with pytest.raises(DataError, match=r"uoft-cs/cifar100/train, row 2: field 'img' is missing, expected a picture"):
+    with pytest.raises(DataError, match=r"uoft-cs/cifar100/train, row 2: field 'img' is missing, expected an image"):
         load("cifar100", tmp_path)
 
 
@@ -299,7 +299,7 @@ def test_a_report_of_a_run_from_the_hub_asks_no_network(tmp_path: Path, monkeypa
     done = gate_runner.run("digits", encoder="micro-clip/random", limit=20, output=tmp_path / "run", show=False)
     contents = gather(read_runs([done.folder]))
     (row,) = contents.rows
-    again, why = made_again(contents, replace(row, source="hub", benchmark="food101"))
+    again, why = reload_samples(contents, replace(row, source="hub", benchmark="food101"))
     assert again is None
     assert "HF_HUB_OFFLINE is set" in why
     assert not sessions

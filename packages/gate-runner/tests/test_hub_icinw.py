@@ -246,7 +246,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
          r"has no column 'png\|jpg\|webp'; it has "),
         ("resisc45_clip", lambda root: tables(root, "resisc45_clip", write.datasets.ClassLabel(
             names=list(class_names("resisc45_clip"))), int, {"train": [0], "validation": [1], "test": [2]}),
-         r"timm/resisc45: class 'airplane' has 1 pictures, expected more than 70"),
+         r"timm/resisc45: class 'airplane' has 1 images, expected more than 70"),
     ]  # fmt: skip
     for number, (name, layout, message) in enumerate(cases):
         root = tmp_path / str(number)
@@ -261,7 +261,7 @@ def test_memes_that_are_not_there_or_point_elsewhere(tmp_path: Path) -> None:
     _memes(tmp_path, {"train": [0, 1], "dev_seen": [1]})
     folder = tmp_path / ICINW["hateful-memes"].hub.id
     (folder / "img" / "00001.png").unlink()
-    with pytest.raises(DataError, match=r"hateful_memes/train, row 2: the picture img/00001.png of column 'img'"):
+    with pytest.raises(DataError, match=r"hateful_memes/train, row 2: the image img/00001.png of column 'img'"):
         read("hateful-memes", tmp_path)
     lines = (folder / "train.jsonl").read_text().replace("img/00001.png", "../../secret.png")
     (folder / "train.jsonl").write_text(lines)

@@ -253,7 +253,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "stanford-cars": cars,
     "voc-2007-classification": voc,
 }
-# how many to train on and to test, and the classes of the first and the last picture to test
+# how many to train on and to test, and the classes of the first and the last image to test
 EXPECTED = {
     "caltech-101": (3060, 204, 0, 101),
     "cifar-10": (50, 10, 0, 9),
@@ -387,7 +387,7 @@ def test_details_of_the_authors_formats(tmp_path: Path) -> None:
 
 
 def write_elevater(root: Path, name: str, rows: list[tuple[str, str]], labels: list[str] | None = None) -> Path:
-    """A copy with pictures in stored zips: ``rows`` are member and label of each split alike."""
+    """A copy with images in stored zips: ``rows`` are member and label of each split alike."""
     sheet = ICINW[name]
     folder = root / "classification" / sheet.folder
     folder.mkdir(parents=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gate_runner.axes import FULL
 from gate_runner.cli import main
 from gate_runner.errors import DataError, UsageError
 from gate_runner.exporting import export
 from gate_runner.reports import report
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
+from gate_runner.settings.axes import FULL
 from gate_runner.tasks.elevater.tables import (
     Cell,
     Record,

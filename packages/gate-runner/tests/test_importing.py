@@ -15,6 +15,7 @@ import pytest
 import gate_runner
 from gate_runner.errors import DataError, UsageError
 from gate_runner.importing import Imported, import_scores
+from gate_runner.importing.entry import direction_of
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
 
@@ -95,6 +96,20 @@ def test_a_linear_probe_is_not_taken_for_class_prompts(tmp_path: Path) -> None:
         ("acc@1", 0.95),
         ("mean_per_class_recall", 0.94),
     ]
+
+
+@pytest.mark.parametrize(
+    "metric", ["nll", "val_eer", "fpr95", "fpr@95", "fid", "mape", "hd95", "abs_rel", "cross_entropy"]
+)
+def test_errors_and_distances_are_better_when_lower(metric: str) -> None:
+    """They were taken for shares of which higher ones are better."""
+    assert direction_of(metric) == "lower"
+
+
+def test_names_that_hold_an_errors_letters_are_no_errors() -> None:
+    assert {direction_of(metric) for metric in ("acc", "spider", "fidelity", "terms", "depth_acc", "kidney_dice")} == {
+        "higher"
+    }
 
 
 def test_a_harness_result_has_intervals_and_directions(tmp_path: Path) -> None:
@@ -248,3 +263,91 @@ def test_the_command_names_what_it_skips(tmp_path: Path) -> None:
     assert json.loads(listed.stdout)["skipped"] == [["benchmark.csv", "no score", ["line 7"]]]
     wrong = call_here("import", "gone.csv", cwd=tmp_path)
     assert wrong.stderr.decode() == "gate-runner: gone.csv is not there; expected a file of results\n"
+
+
+def written(folder: Path, content: Any, name: str = "scores") -> Path:
+    path = folder / f"{name}.{'csv' if isinstance(content, str) else 'json'}"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def one_score(**changed: Any) -> dict[str, Any]:
+    """CLIP_benchmark's JSON of a score."""
+    content = {"dataset": "cars", "model": "V", "pretrained": "o", "task": "zeroshot_classification"}
+    return {**content, "metrics": {"acc1": 0.6}, **changed}
+
+
+def of_harness(**scores: Any) -> dict[str, Any]:
+    return {"results": {"cifar": {name.replace("__", ","): value for name, value in scores.items()}}, "model_name": "m"}
+
+
+ROW = "m-eurosat,knn5,{metric},{value},{low},{high},{samples},0,a.B,prithvi,rgb,224\n"
+
+
+def long_row(
+    metric: str = "accuracy", value: str = "0.5", low: str = "0.4", high: str = "0.6", samples: str = "9"
+) -> str:
+    row = ROW.format(metric=metric, value=value, low=low, high=high, samples=samples)
+    return LONG.partition("\n")[0] + "\n" + row
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (one_score(metrics={"acc1": 63.2}), "acc1 is 63.2; expected a share from 0 to 1: divide per cent by 100"),
+        (one_score(metrics={"mean_per_class_recall": -0.1}), "mean_per_class_recall is -0.1; expected a share"),
+        (one_score(metrics={"acc1": 10**400}), "acc1 is 1000.*; expected a finite number"),
+        (one_score(metrics={"acc1": "1_0"}), "acc1 is '1_0'; expected a number"),
+        (one_score(metrics={"acc1": "٠.٥"}), "acc1 is '٠.٥'; expected a number"),
+        (one_score(metrics={"acc1": True}), "acc1 is True; expected a number"),
+        (one_score(metrics={"acc1": 0.5, "seed": 10**400}), "seed is 1000.*; expected a finite number"),
+        (one_score(metrics={"acc1": 0.5, "seed": 2**60}), "seed is 1152.*; expected a whole number, at least 0"),
+        (one_score(task="linear_probe", fewshot_k=10**400), "fewshot_k is 1000.*; expected a finite number"),
+        (one_score(model="a\ud800"), r"model is .*; expected a name without control characters"),
+        (one_score(model="a\x1b[31m"), r"model is .*; expected a name without control characters"),
+        (one_score(model=["a"]), r"model is \['a'\]; expected a name"),
+        (one_score(dataset={"a": 1}), r"dataset is \{'a': 1\}; expected a name"),
+        (one_score(dataset="é" * 200), "dataset is 'é.*; expected a name of at most 200 bytes"),
+        (of_harness(acc__none=55.0), "acc,none is 55.0; expected a share"),
+        (of_harness(acc__none=10**400), "acc,none is 1000.*; expected a finite number"),
+        (of_harness(acc__none=0.5, acc_stderr__none=10**400), "acc_stderr,none is 1000.*; expected a finite number"),
+        (of_harness(acc__none=0.5, acc_stderr__none=math.inf), "acc_stderr,none is inf; expected a finite number"),
+        (of_harness(acc__none=0.5, acc_stderr__none=-0.1), "acc_stderr,none is -0.1; expected a standard error"),
+        (long_row(value="90"), "line 2, metric_value is '90'; expected a share"),
+        (long_row(low="0.6", high="0.4"), "line 2: the interval is 0.6 to 0.4; expected its lower end first"),
+        (long_row(samples="1_00"), "line 2, n_test is '1_00'; expected a number"),
+        ("name,pretrained,cars\nViT,openai,50\n", "line 2, cars is '50'; expected a share"),
+    ],
+)
+def test_a_score_that_cannot_be_is_refused_before_anything_is_written(
+    content: Any, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        import_scores(written(tmp_path, content), output=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_interval_with_one_end_is_none(tmp_path: Path) -> None:
+    done = import_scores(written(tmp_path, long_row(high="")), output=tmp_path / "runs")
+    (score,) = read_run(done.folders["prithvi"]).results[0].scores
+    assert math.isnan(score.low)
+    assert math.isnan(score.high)
+
+
+@pytest.mark.parametrize("model", [".", "..", "../.."])
+def test_a_model_called_like_a_folder_above_has_a_folder_below(model: str, tmp_path: Path) -> None:
+    content = one_score(model=model, pretrained="")
+    done = import_scores(written(tmp_path, content), output=tmp_path / "runs")
+    assert done.folders[model].resolve().parent == (tmp_path / "runs").resolve()
+
+
+def test_a_later_import_keeps_other_scores_and_names_what_it_replaces(tmp_path: Path) -> None:
+    output = tmp_path / "runs"
+    import_scores(written(tmp_path, one_score(), "a"), output=output)
+    second = import_scores(written(tmp_path, one_score(metrics={"acc5": 0.9}), "b"), output=output)
+    assert not second.skipped
+    third = import_scores(written(tmp_path, one_score(metrics={"acc1": 0.7}), "c"), output=output)
+    (result,) = read_run(third.folders["V o"]).results
+    assert [(score.metric, score.value) for score in result.scores] == [("acc@1", 0.7), ("acc@5", 0.9)]
+    ((_, reason, places),) = third.skipped
+    assert (reason, places) == ("replaces a score of an earlier import", ("cars, acc@1: 0.7 for 0.6",))

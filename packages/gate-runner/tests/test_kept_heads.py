@@ -20,11 +20,11 @@ from PIL import Image
 
 import gate_runner
 from gate_runner.cli import main
-from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, EncoderError, UsageError
-from gate_runner.files import write
-from gate_runner.heads import load_head
 from vision_adapters.saved import card_digest
+from vision_features.encoders import load_encoder
+from vision_features.heads import load_head
+from wary_files.folders import write
 from wary_files.locks import BusyError, held
 
 COLOURS = {"blue": (20, 40, 220), "green": (30, 200, 40), "red": (220, 30, 20)}
@@ -62,7 +62,7 @@ def test_predictions_of_a_folder_name_what_cannot_be_read(probed: Path, folder: 
     mixed.mkdir()
     for name in COLOURS:
         (mixed / f"{name}.png").write_bytes((folder / name / "0.png").read_bytes())
-    (mixed / "note.png").write_text("no picture")
+    (mixed / "note.png").write_text("no image")
     output = tmp_path / "found.csv"
     with pytest.raises(SystemExit) as stopped:
         main(["adapt", "predict", str(probed), str(mixed), "--top", "2", "--output", str(output), "--batch-size", "2"])
@@ -98,9 +98,9 @@ def test_a_save_that_is_stopped_leaves_no_head_of_two(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped before any of its files is written, or before they take the old ones' place: the old head, whole."""
-    from gate_runner import files as writing
-    from gate_runner.heads import saved
     from vision_adapters import saved as tensors
+    from vision_features.heads import saved
+    from wary_files import folders as writing
 
     copied, write_tensors = saved._copy, tensors.write_tensors
     gate_runner.adapt(folder, encoder="micro-clip/random:1", save=tmp_path / "head")
@@ -191,8 +191,8 @@ _PEAK = """
 import resource, sys
 from pathlib import Path
 import torch
-from gate_runner.encoders import load_encoder
-from gate_runner.heads.saved import KeptHead, copy_head, save_head
+from vision_features.encoders import load_encoder
+from vision_features.heads.saved import KeptHead, copy_head, save_head
 from vision_adapters.heads import fixed_head
 
 encoder = load_encoder("micro-clip", device="cpu")
@@ -237,19 +237,28 @@ def test_the_class_is_that_of_the_highest_score_where_probabilities_are_equal(pr
     assert prediction.probabilities == pytest.approx((1 / 3,) * 3)
 
 
-def test_onnx_gives_torchs_probabilities(probed: Path, folder: Path, tmp_path: Path) -> None:
+def test_onnx_gives_the_probabilities_that_the_head_predicts(probed: Path, folder: Path, tmp_path: Path) -> None:
+    """It left out the temperature, so that the two disagreed."""
     pytest.importorskip("onnx")
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
     from gate_data.pictures import Pictures
-    from gate_runner.heads.onnx import export_onnx
+    from vision_features.heads.onnx import export_onnx
 
     head = load_head(probed)
+    calibration = {"temperature": 3.0, "labels": 40, "how": "unseen", "uniform": 0.1}
+    head = replace(head, card={**head.card, "calibration": calibration})
     assert export_onnx(head, tmp_path / "pots.onnx") < 1e-4
-    images = Pictures.of(sorted((folder / "red").iterdir()), 64)[:5]
+    files = sorted((folder / "red").iterdir())
+    images = Pictures.of(files, 64)[:5]
     session = runtime.InferenceSession(str(tmp_path / "pots.onnx"), providers=["CPUExecutionProvider"])
     probabilities, scores = session.run(["probabilities", "scores"], {"pixels": (images.float() / 255).numpy()})
-    torch.testing.assert_close(torch.from_numpy(probabilities), head.scores(images).softmax(1), rtol=0, atol=1e-5)
+    predicted = [
+        dict(zip(answer.classes, answer.probabilities, strict=True)) for answer in head.predict(files[:5], top=3)
+    ]
+    expected = torch.tensor([[row[name] for name in head.classes] for row in predicted])
+    torch.testing.assert_close(torch.from_numpy(probabilities), expected, rtol=0, atol=1e-5)
+    assert float((expected - head.scores(images).softmax(1)).abs().max()) > 0.05
     torch.testing.assert_close(torch.from_numpy(scores), head.scores(images), rtol=1e-4, atol=1e-4)
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == ["blue", "green", "red"]
 
@@ -257,7 +266,7 @@ def test_onnx_gives_torchs_probabilities(probed: Path, folder: Path, tmp_path: P
 def test_labels_and_images_are_the_same_files_however_they_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gate_runner.heads.predicting import Prediction, scored, true_labels
+    from vision_features.heads.predicting import Prediction, scored, true_labels
 
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -272,7 +281,7 @@ def test_labels_are_held_against_images_before_anything_is_predicted(
 ) -> None:
     """Images by absolute paths and labels by those of the table: unknown labels were found after all predictions."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("gate_runner.heads.saved.Head.predict", lambda *_, **__: pytest.fail("predicted"))
+    monkeypatch.setattr("vision_features.heads.saved.Head.predict", lambda *_, **__: pytest.fail("predicted"))
     rows = [f"{name}/{number}.png" for name in COLOURS for number in range(6)]
     (folder / "labels.csv").write_text("image,label\n" + "".join(f"{row},violet\n" for row in rows))
     (folder / "other.csv").write_text("image,label\n" + "".join(f"{row},red\n" for row in rows[:6]))
@@ -288,3 +297,16 @@ def test_labels_are_held_against_images_before_anything_is_predicted(
         assert caught.value.code == 2
         assert expected in " ".join(capsys.readouterr().err.split())
         assert not output.exists()
+
+
+def test_images_on_another_scale_are_refused(probed: Path) -> None:
+    """Floats of 0 to 255, other whole numbers and normalised images were taken for pixels of 0 to 1."""
+    head = load_head(probed)
+    images = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    plain = head.scores(images)
+    torch.testing.assert_close(head.scores(images.float() / 255), plain, rtol=1e-4, atol=1e-3)
+    wrong = (images.float(), images.long(), images.to(torch.int16), (images.float() / 255 - 0.5) / 0.2)
+    for given in wrong:
+        for take in (head.scores, head.encoder.encode_image):
+            with torch.no_grad(), pytest.raises(EncoderError, match=r"expected (uint8 or floats in )?0 to 1"):
+                take(given)

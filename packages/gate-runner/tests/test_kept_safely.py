@@ -14,17 +14,18 @@ import torch
 from PIL import Image
 
 import gate_runner
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.tuned import load_tuned, save_tuned
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.exporting import export
-from gate_runner.files import write_folder
-from gate_runner.heads import load_head
-from gate_runner.heads.predicting import Prediction, write_csv
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks.recipes import augmentation_of, checked
+from knowledge_prompts import ClassWords
 from vision_adapters.saved import card_digest
+from vision_features.encoders import load_encoder
+from vision_features.encoders.tuned import load_tuned, save_tuned
+from vision_features.heads import load_head
+from vision_features.heads.predicting import Prediction, write_csv
+from wary_files.folders import write_folder
 
 from ._folders import write_run
 
@@ -110,12 +111,12 @@ def test_tensors_that_are_no_numbers(head: Path, tmp_path: Path) -> None:
 def test_the_same_weights_behind_another_normalisation(head: Path, tmp_path: Path) -> None:
     encoder = load_encoder("micro-clip")
     encoder.mean = (0.5, 0.5, 0.5)
-    with pytest.raises(EncoderError, match="was adapted on pictures with mean"):
+    with pytest.raises(EncoderError, match="was adapted on images with mean"):
         load_head(head, encoder=encoder)
     assert encoder.module is not None
     start = {name: value.clone() for name, value in encoder.module.state_dict().items()}
     save_tuned(encoder, start, tmp_path / "tuned", {})
-    with pytest.raises(EncoderError, match="was trained on pictures with mean"):
+    with pytest.raises(EncoderError, match="was trained on images with mean"):
         load_tuned(tmp_path / "tuned", load_encoder("micro-clip"))
 
 
@@ -164,7 +165,7 @@ def test_a_run_folder_of_another_fine_tuning_is_refused(photos: Path, tmp_path: 
         ({"encoder": "micro-clip/random"}, "micro-clip/random"),
         ({"recipe_fields": {"steps": 3}}, "recipe_fields"),
         ({"metric": "mean_per_class"}, "other fields of its file"),
-        ({"template": "a {} wall"}, "other fields of its file"),
+        ({"words": ClassWords(templates=("a {} wall",))}, "other fields of its file"),
     ):
         with pytest.raises(UsageError, match=message):
             tune(**options)
@@ -230,7 +231,7 @@ def test_a_table_of_predictions_holds_no_formula(tmp_path: Path) -> None:
 
 def test_an_export_that_fails_leaves_the_old_file(head: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxscript")
-    from gate_runner.heads.onnx import export_onnx
+    from vision_features.heads.onnx import export_onnx
 
     (tmp_path / "head.onnx").write_bytes(b"old")
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 import gate_runner
-from gate_runner.axes import Axes, Variant, knowledge_in
-from gate_runner.micro.icinw import TEXTS
 from gate_runner.runs.stored import read_run
+from gate_runner.settings.axes import Axes, Variant, knowledge_in
+from gate_runner.tasks.elevater.shipped_texts import TEXTS
 from gate_runner.tasks.elevater.texts import ClassTexts, class_texts
 from gate_runner.tasks.features import Embedder
 from knowledge_prompts import load_class_prompts

@@ -14,16 +14,16 @@ import torch
 from torch import nn
 
 from gate_runner import run
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.blocks import Block, Blocks
-from gate_runner.encoders.code import digest_of_classes, digest_of_folder, digest_of_module
-from gate_runner.encoders.encoder import Encoder, TextTokens
-from gate_runner.encoders.own import adopt
-from gate_runner.encoders.probe import ODD_TEXTS, probe
-from gate_runner.encoders.spec import agree, kept
 from gate_runner.errors import EncoderError, UsageError
-from gate_runner.features import FeatureCache
-from gate_runner.heads import load_head
+from vision_features.encoders import load_encoder
+from vision_features.encoders.blocks import Block, Blocks
+from vision_features.encoders.code import digest_of_classes, digest_of_folder, digest_of_module
+from vision_features.encoders.encoder import Encoder, TextTokens
+from vision_features.encoders.own import adopt
+from vision_features.encoders.probe import ODD_TEXTS, probe
+from vision_features.encoders.spec import agree, kept
+from vision_features.features import FeatureCache
+from vision_features.heads import load_head
 
 Cold = Callable[[], Path]
 
@@ -49,7 +49,7 @@ def folder_of(encoder: Encoder) -> Path | None:
 
 
 WITH_BLOCKS = """
-from gate_runner.encoders import load_encoder
+from vision_features.encoders import load_encoder
 
 def make():
     encoder = load_encoder("micro-clip")
@@ -77,7 +77,7 @@ def test_a_read_out_is_not_that_of_the_code_before(module: Callable[[str], None]
 
 
 WITH_TEXTS = """
-from gate_runner.encoders import load_encoder
+from vision_features.encoders import load_encoder
 
 def make():
     encoder = load_encoder("micro-clip")
@@ -233,7 +233,7 @@ def test_source_files_are_those_of_the_module_and_what_lies_beside_it(
     assert len(seen) == 4
     (tmp_path / "unused.py").write_text("other = 1\n")
     assert digest() in seen
-    assert digest_of_module("json") != digest_of_module("gate_runner.encoders.code") != ""
+    assert digest_of_module("json") != digest_of_module("vision_features.encoders.code") != ""
 
 
 def test_classes_of_libraries_do_not_count() -> None:
@@ -253,7 +253,7 @@ def test_a_folders_configuration_counts_and_its_weights_do_not(tmp_path: Path) -
 
 
 WITH_IMAGES = """
-from gate_runner.encoders import load_encoder
+from vision_features.encoders import load_encoder
 
 def make():
     encoder = load_encoder("micro-clip")

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from gate_runner import files
 from gate_runner.errors import StorageError, UsageError
-from gate_runner.files import write, write_folder
 from gate_runner.reports import report
 from gate_runner.runs.folder import RunFolder, stored_plan
 from gate_runner.runs.stored import read_run
+from wary_files import folders
+from wary_files.folders import write, write_folder
 from wary_files.locks import held
 
 from ._command import call_here
@@ -162,7 +162,7 @@ def test_writers_of_one_folder_leave_it_whole(tmp_path: Path, monkeypatch: pytes
         except Exception as error:  # noqa: BLE001 - the test's thread shows it
             failures.append(error)
 
-    monkeypatch.setattr(files, "write", slowly)
+    monkeypatch.setattr(folders, "write", slowly)
     writers = [threading.Thread(target=writing, args=(letter,)) for letter in (b"a", b"b", b"c")]
     for writer in writers:
         writer.start()
@@ -222,7 +222,7 @@ def test_other_commands_write_over_no_run_either(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def own_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with pictures, their benchmark's file, and a run of it."""
+    """A folder with images, their benchmark's file, and a run of it."""
     folder = tmp_path_factory.mktemp("own")
     for name, colour in (("blue", (0, 0, 200)), ("red", (200, 0, 0))):
         (folder / "photos" / name).mkdir(parents=True)

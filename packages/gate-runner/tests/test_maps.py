@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,19 +20,23 @@ from gate_data.data import Data, Split
 from gate_data.maps import Maps
 from gate_data.readers import ClassMap
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.encoder import Encoder, PatchFeatures
 from gate_runner.errors import DataError
-from gate_runner.features import FeatureCache
+from gate_runner.settings import Settings
 from gate_runner.tasks import Job, features, run_task
+from gate_runner.tasks.recipes import is_solved
+from vision_adapters.losses import IGNORED
+from vision_adapters.patch_ridge import LIFTS, PENALTIES
 from vision_adapters.rows.counting import positive_median
+from vision_features.encoders import load_encoder
+from vision_features.encoders.encoder import Encoder, PatchFeatures
+from vision_features.features import FeatureCache
 
 KIND = ClassMap({7: 0, 8: 1, 9: 2}, ignored=(0,))
 
 
 @pytest.fixture
 def scenes(tmp_path: Path) -> Data[Maps]:
-    """Three splits of pictures of 16 px and their maps; one map of the test split counts nowhere."""
+    """Three splits of images of 16 px and their maps; one map of the test split counts nowhere."""
     rng = np.random.default_rng(0)
     places = torch.arange(16).expand(3, 16, 16)
 
@@ -83,6 +88,46 @@ def test_maps_in_files_give_what_maps_in_memory_give(scenes: Data[Maps], tmp_pat
     assert expected.samples.shape[0] == 5  # also the map that counts nowhere
 
 
+@pytest.mark.parametrize("name", ["acdc", "ade20k"])
+@pytest.mark.parametrize(
+    ("source", "options", "steps"),
+    [
+        ("micro", {}, 0), ("micro", {"recipe_fields": {"head_width": 8}}, 4),
+        ("micro", {"recipe_fields": {"lr": 0.01}}, 4), ("local", {}, 4),
+    ],
+)  # fmt: skip
+def test_heads_of_stand_ins_are_solved_unless_their_recipe_is_set(
+    name: str, source: str, options: dict[str, Any], steps: int
+) -> None:
+    stand_in = BENCHMARKS[name]
+    numbers = {**stand_in.training, **(stand_in.original_training if source == "local" else {})}
+    short = replace(stand_in, training={**numbers, "steps": 4, "validate_every": 2, "batch_size": 4})
+    data = stand_in.load("micro", DataRequest(limit=8))
+    outcome = run_task(Job(load_encoder("micro-clip/random:0"), short, data, Settings(**options)))
+    assert outcome.training["steps"] == steps
+    tried = outcome.training["tried"] if not steps else []
+    if not steps:
+        assert len(tried) == len(PENALTIES) + len(LIFTS) - 1
+        assert all(set(row) == {"penalty", "lift", stand_in.metrics[0]} for row in tried)
+    assert ("validation" in outcome.training) is bool(steps)
+
+
+@pytest.mark.parametrize("name", ["acdc", "ade20k"])
+@pytest.mark.parametrize("recipe", ["quick", "gate"])
+def test_heads_of_trained_encoders_are_never_solved(name: str, recipe: str) -> None:
+    assert is_solved(Settings(), BENCHMARKS[name].training)
+    assert not is_solved(Settings(tune="full", recipe=recipe), BENCHMARKS[name].training)
+    assert not is_solved(Settings(), BENCHMARKS["nyu-depth"].training)
+
+
+def test_training_maps_without_a_label_are_refused_in_one_line() -> None:
+    stand_in = BENCHMARKS["ade20k"]
+    data = stand_in.load("micro", DataRequest(limit=8))
+    blank = replace(data, train=replace(data.train, targets=torch.full_like(data.train.targets, IGNORED)))
+    with pytest.raises(DataError, match=r"ade20k: training split: no pixel of 8 maps has a class of 0\.\.\d+"):
+        run_task(Job(load_encoder("micro-clip/random:0"), stand_in, blank))
+
+
 def test_a_wrong_map_is_named_before_anything_is_encoded(scenes: Data[Maps]) -> None:
     wrong = scenes.test.targets.files[4]
     Image.fromarray(np.full((16, 16), 99, dtype=np.uint8)).save(str(wrong))
@@ -118,7 +163,7 @@ import torch
 from test_maps import KIND, encoder, job
 from gate_data.data import Data, Split
 from gate_data.maps import Maps
-from gate_runner.features import FeatureCache
+from vision_features.features import FeatureCache
 from gate_runner.tasks.training import targets_of
 from vision_adapters.rows.counting import log_frequencies
 

@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 
-from gate_runner import machine, run
-from gate_runner.encoders import loading
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.runs.part import Part
+from gate_runner import run
+from gate_runner.machine import resources
+from gate_runner.runs.unit import EvalUnit
+from vision_features.encoders import loading
+from vision_features.encoders.encoder import Encoder
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_containers_limit_counts_less_what_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    monkeypatch.setattr(machine, "_GROUPS", tmp_path)
-    whole = machine.free_memory()
+    monkeypatch.setattr(resources, "_GROUPS", tmp_path)
+    whole = resources.free_memory()
     assert whole is not None
     folder = tmp_path if version == 2 else tmp_path / "memory"
     folder.mkdir(exist_ok=True)
@@ -28,9 +29,9 @@ def test_a_containers_limit_counts_less_what_is_used(
     for name, value in zip(names, (1_000_000, 900_000), strict=True):
         (folder / name).write_text(f"{value}\n")
     (folder / "memory.stat").write_text("anon 1\ninactive_file 300000\ntotal_inactive_file 300000\n")
-    assert machine.free_memory() == 1_000_000 - (900_000 - 300_000)
+    assert resources.free_memory() == 1_000_000 - (900_000 - 300_000)
     (folder / names[0]).write_text("max\n")
-    unlimited = machine.free_memory()
+    unlimited = resources.free_memory()
     assert unlimited is not None
     assert unlimited > 1_000_000
 
@@ -39,11 +40,11 @@ def test_data_that_do_not_fit_are_loaded_once(tmp_path: Path, monkeypatch: pytes
     """The encoder's batch was halved six times for it, and the data loaded anew each time."""
     loads: list[str] = []
 
-    def too_large(self: Part, size: Any) -> Any:
+    def too_large(self: EvalUnit, size: Any) -> Any:
         loads.append(self.name)
         raise MemoryError("Unable to allocate 2 TiB for an array")
 
-    monkeypatch.setattr(Part, "load", too_large)
+    monkeypatch.setattr(EvalUnit, "load", too_large)
     (result,) = run("digits", output=tmp_path, limit=20, isolate="none", device="cpu", show=False)
     assert (result.status, "Unable to allocate" in result.reason) == ("failed", True)
     assert loads == ["digits"]

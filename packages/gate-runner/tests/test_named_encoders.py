@@ -17,19 +17,19 @@ from typer.testing import CliRunner
 
 import gate_runner
 from gate_runner.cli import app
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.named import spec_of_file
-from gate_runner.encoders.tuned import save_tuned
 from gate_runner.errors import EncoderError
-from gate_runner.heads import load_head
 from vision_adapters.saved import card_digest
+from vision_features.encoders import load_encoder
+from vision_features.encoders.named import spec_of_file
+from vision_features.encoders.tuned import save_tuned
+from vision_features.heads import load_head
 
 EVIL = """
 from pathlib import Path
 
 def make():
     Path("PWNED").touch()
-    from gate_runner.encoders import load_encoder
+    from vision_features.encoders import load_encoder
     made = load_encoder("micro-clip")
     made.spec = "evil:make"
     return made
@@ -45,7 +45,7 @@ def photographs(folder: Path) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current directory, which is searched for modules, with code and pictures."""
+    """The current directory, which is searched for modules, with code and images."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text(EVIL)
     photographs(tmp_path)

@@ -25,7 +25,7 @@ Content = dict[str, Any]
 
 
 def content(folder: Path, names: list[str], pictures: int, seed: int, classes: list[tuple[int, str]]) -> Content:
-    """A COCO file as Roboflow writes it, with its pictures: a superclass without objects, ids with gaps."""
+    """A COCO file as Roboflow writes it, with its images: a superclass without objects, ids with gaps."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True, exist_ok=True)
     images, annotations = [], []
@@ -73,10 +73,10 @@ def test_a_set_is_found_read_checked_and_run(tmp_path: Path) -> None:
     assert data.test.targets.sizes.tolist() == [[40, 30]] * 6
     assert data.test.targets.rows.lengths.tolist() == [1, 1, 1, 1, 1, 0]
     assert data.test.targets.rows.columns["label"].tolist() == [0, 1, 0, 1, 0]
-    assert data.note == "split test; 12 training pictures, 142 published; 6 scored pictures, 20 published"
+    assert data.note == "split test; 12 training images, 142 published; 6 scored images, 20 published"
     valid = find_benchmark("odinw-thermal@valid").load("local", DataRequest(tmp_path, size=16))
     assert (len(valid.train), len(valid.validation), len(valid.test)) == (11, 1, 6)
-    assert valid.note.startswith("split valid; 1 training pictures validate")
+    assert valid.note.startswith("split valid; 1 training images validate")
     assert valid.digest() != data.digest()
     (row,) = check_data({benchmark.id: benchmark.originals}, tmp_path)
     assert (row.state, row.counts) == ("incomplete", (18, 6))
@@ -147,7 +147,7 @@ def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:
     assert (read.clipped, read.dropped) == (1, 2)
     assert read.objects.rows[0]["box"].tolist() == [[30.0, 20.0, 10.0, 10.0]]
     assert read.objects.rows[0]["area"].tolist() == [100.0]
-    assert read.note == "1 box cut at the edge of a picture, 2 boxes without an area left out"
+    assert read.note == "1 box cut at the edge of an image, 2 boxes without an area left out"
 
     def nothing(content: Content) -> None:
         content["annotations"] = []
@@ -167,7 +167,7 @@ def test_bad_input_is_cut_left_out_or_refused(tmp_path: Path) -> None:
         (lambda coco: coco["annotations"][0].update(bbox=[1, 2]), r"annotations, entry 0: field 'bbox' is"),
         (
             lambda coco: coco["images"][1].update(file_name="gone.jpg"),
-            r"1 of 12 pictures are not in .* such as 'gone.jpg'",
+            r"1 of 12 images are not in .* such as 'gone.jpg'",
         ),
         (lambda coco: coco["images"][1].update(file_name="../x.jpg"), r"entry 1: field 'file_name' is '../x.jpg'"),
         (lambda coco: coco.update(images=[]), r"'images' is no list of at least one objects"),
@@ -200,7 +200,7 @@ def test_pascal_voc_beside_each_picture(tmp_path: Path) -> None:
     assert data.test.targets.rows[1]["box"].tolist() == [[2.0, 1.0, 10.0, 9.0]]
     assert "test: 3 boxes cut at the edge" in data.note
     (folder / "test" / "test1.jpg").unlink()
-    with pytest.raises(DataError, match=r"1 pictures of .xml files are not there, such as that of test1.xml"):
+    with pytest.raises(DataError, match=r"1 images of .xml files are not there, such as that of test1.xml"):
         read_voc(folder / "test")
 
 
@@ -254,7 +254,7 @@ def test_published_scores_stand_beside_a_run_marked_where_they_differ() -> None:
     assert any("counted nowhere: x" in note for note in table.notes)
     own = details({"head": "dense", "shots": "full", "classes": {"a": 0.1}, "coco": {"map": 0.1}}, "micro-clip")
     assert [row[0] for row in own.rows] == ["this run", "class a"]
-    assert own.rows[0][3] == "dense head, all pictures"
+    assert own.rows[0][3] == "dense head, all images"
 
 
 def test_a_submission_holds_coco_results_by_the_files_own_ids_and_scores_as_the_run(tmp_path: Path) -> None:

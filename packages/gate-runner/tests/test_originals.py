@@ -113,7 +113,7 @@ def write_mini(root: Path) -> None:
 
 
 def write_birds(root: Path, each: int = 6) -> None:
-    """200 classes; in each picture only a white box counts."""
+    """200 classes; in each image only a white box counts."""
     folder = root / "CUB_200_2011"
     names, images, labels, boxes = [], [], [], []
     for label in range(1, 201):
@@ -276,7 +276,7 @@ def test_imagenet_as_kaggle_packs_it(tmp_path: Path) -> None:
 def test_imagenet_names_a_class_without_training_images(tmp_path: Path) -> None:
     write_imagenet(tmp_path)
     write_image(tmp_path / "imagenet1k" / "val" / "n99999999" / "a.JPEG")
-    with pytest.raises(DataError, match="'n99999999' has test pictures but none to train on"):
+    with pytest.raises(DataError, match="'n99999999' has test images but none to train on"):
         check("imagenet1k", tmp_path)
 
 
@@ -437,7 +437,7 @@ def test_clevr_maths_test_is_not_asked_about_clevrs_own_pictures(
 ) -> None:
     write_clevr(tmp_path)
     monkeypatch.setattr(language, "_CLEVR_TEST", 8)
-    with pytest.raises(DataError, match=r"holds CLEVR's own test pictures.*clevr-math-test-images"):
+    with pytest.raises(DataError, match=r"holds CLEVR's own test images.*clevr-math-test-images"):
         check("clevr-math", tmp_path)
 
 

@@ -10,9 +10,10 @@ import pytest
 from PIL import Image
 
 from gate_runner import api
-from gate_runner.choosing import choose
+from gate_runner.choosing.choice import choose
 from gate_runner.errors import UsageError
 from gate_runner.settings import Settings
+from knowledge_prompts import ClassWords
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def photos(tmp_path: Path) -> Path:
 
 
 def adapted(photos: Path, **places: Any) -> None:
-    api.adapt(photos, "zeroshot", encoder="micro-clip/random", template="a {}", **places)
+    api.adapt(photos, "zeroshot", encoder="micro-clip/random", words=ClassWords(("a {}",)), **places)
 
 
 def everything(folder: Path) -> list[str]:

@@ -34,7 +34,7 @@ def question(number: int, entity: int, split: str) -> dict[str, Any]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Twenty entities are trained on, the other twenty are not; every third has a picture."""
+    """Twenty entities are trained on, the other twenty are not; every third has an image."""
     folder = tmp_path / "data" / "oven"
     (folder / "images" / "00").mkdir(parents=True)
     (folder / "wikipedia_images").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,14 @@ import torch
 from scipy import stats
 
 import gate_runner
-from gate_runner.class_words import ClassWords
+from gate_data.request import DataRequest
+from gate_runner.benchmarks import find_benchmark
+from gate_runner.settings import Settings
+from gate_runner.tasks import Job, run_task
 from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.zero_shot import _over_templates, details
+from knowledge_prompts.class_words import ClassWords
+from vision_features.encoders import load_encoder
 
 CLASSES = ("wren", "owl", "kite")
 TEMPLATES = ("a {}", "the {}", "a photo of a {}", "{} in a tree")
@@ -75,3 +81,12 @@ def test_a_run_says_both_intervals(tmp_path: Any) -> None:
     shown = details(result.training, "micro-clip").notes[0]
     assert shown.startswith("acc@1 by all 3 templates together:")
     assert "over other templates" in shown
+
+
+def test_chance_is_the_share_of_the_most_frequent_class() -> None:
+    """It was that of the first class, so that who named the commonest for every image stood far above it."""
+    benchmark = find_benchmark("zero-shot")
+    data = benchmark.load("micro", DataRequest(limit=10))
+    data = replace(data, test=replace(data.test, targets=torch.tensor([0, 0, 3, 3, 3, 3, 3, 3, 3, 5])))
+    job = Job(encoder=load_encoder("micro-clip"), benchmark=benchmark, data=data, settings=Settings())
+    assert run_task(job).scores[0].chance == pytest.approx(0.7)

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def rows(folder: Path, header: str, lines: list[str]) -> None:
 
 def test_a_folder_of_classes_is_guessed_written_and_run(tmp_path: Path) -> None:
     guessed = guess(folders(tmp_path / "Paint pots"))
-    assert guessed.remarks[0] == "3 folders of classes, 36 pictures"
+    assert guessed.remarks[0] == "3 folders of classes, 36 images"
     path = tmp_path / "Paint pots" / "benchmark.toml"
     write_benchmark(guessed.values, path)
     assert read_benchmark(path).benchmark.id == "paint-pots"
@@ -104,9 +105,9 @@ def test_groups_stay_on_one_side_and_the_seed_draws(tmp_path: Path) -> None:
     drawn = []
     for seed in (0, 1):
         own = read_benchmark(toml(tmp_path, f'{start}[splits]\ngroup = "patient"\nseed = {seed}\n'))
-        from gate_data.own.originals import parts_of
+        from gate_data.own.originals import eval_units_of
 
-        parts = parts_of(own, tmp_path)
+        parts = eval_units_of(own, tmp_path)
         groups = [{sample.group for sample in split} for split in (parts.train, parts.validation or (), parts.test)]
         assert not groups[0] & groups[1] | groups[0] & groups[2] | groups[1] & groups[2]
         assert all(groups)
@@ -277,7 +278,7 @@ def test_pictures_and_captions_are_guessed_and_matched_both_ways(tmp_path: Path)
     assert result.status == "ok", result.reason
     metrics = {score.metric: score.chance for score in result.scores}
     assert {"i2t_r@1", "i2t_r@5", "i2t_r@10", "t2i_r@1", "t2i_r@5", "t2i_r@10"} < set(metrics)
-    assert metrics["i2t_r@1"] == 1 / 6
+    assert metrics["i2t_r@1"] == pytest.approx(1 / 6)
 
 
 def test_captions_that_are_not_equally_many_are_cut_and_told(tmp_path: Path) -> None:
@@ -288,7 +289,7 @@ def test_captions_that_are_not_equally_many_are_cut_and_told(tmp_path: Path) -> 
     )
     data = load(path)
     assert len(data.test.texts or ()) == len(data.test)
-    assert data.note == "the first 1 captions of each picture, of 1 to 3"
+    assert data.note == "the first 1 captions of each image, of 1 to 3"
     rows(tmp_path, "image,caption,part", ["0.png,a,train", "0.png,b,test", "1.png,c,train"])
     with pytest.raises(DataError, match=r"line 3: .*0\.png is in another split or group than at .*line 2"):
         load(toml(tmp_path, path.read_text() + '[splits]\ncolumn = "part"\n'))
@@ -314,7 +315,7 @@ def test_cocos_captions_are_guessed_and_matched_both_ways(tmp_path: Path, capsys
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 0
-    assert "captions.json: COCO captions, to be matched with their pictures" in capsys.readouterr().err
+    assert "captions.json: COCO captions, to be matched with their images" in capsys.readouterr().err
     (result,) = read_run(tmp_path / "run").results
     assert (result.task, result.scores[0].chance) == ("image-text", 1 / 6)
     data = load(mine / "benchmark.toml")
@@ -401,10 +402,10 @@ def test_wrong_boxes_are_told(tmp_path: Path) -> None:
     for text, message in (
         ('kind = "folders"\n', 'needs kind = "coco", "voc" or "yolo" under'),
         ('kind = "coco"\nroot = "images"\n', "'data.table' is missing"),
-        ('kind = "coco"\ntable = "boxes.json"\n', "2 of 2 pictures are not in"),
+        ('kind = "coco"\ntable = "boxes.json"\n', "2 of 2 images are not in"),
         ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n[splits]\ntest = "boxes.json"\n', "but no train"),
         ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n[splits]\ngroup = "g"\n', "group and column are of"),
-        ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n', "1 pictures are too few to draw validation from"),
+        ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n', "1 images are too few to draw validation from"),
     ):
         with pytest.raises(DataError, match=message):
             load(toml(tmp_path, start + text))
@@ -478,7 +479,7 @@ def test_what_cannot_be_read_is_left_out_and_listed_on_request(
     folders(tmp_path / "d")
     broken = [tmp_path / "d" / "red" / f"{index}.png" for index in range(3)]
     for path in broken:
-        path.write_text("no picture")
+        path.write_text("no image")
     path = toml(tmp_path, '[benchmark]\nid = "s"\n[data]\nkind = "folders"\nroot = "d"\n')
     (result,) = gate_runner.run(str(path), output=tmp_path / "a", show=False)
     assert result.status == "failed"
@@ -489,9 +490,9 @@ def test_what_cannot_be_read_is_left_out_and_listed_on_request(
     assert all(str(file) in caplog.text for file in broken)
     assert "predicted: " in gate_runner.report(
         tmp_path / "b", pictures=1, data_root=tmp_path
-    )  # the same pictures are left out there
+    )  # the same images are left out there
     boxes(tmp_path)
-    (tmp_path / "images" / "7.png").write_text("no picture")
+    (tmp_path / "images" / "7.png").write_text("no image")
     data = resolve([str(toml(tmp_path, BOXES))])[0].load("file", DataRequest(None, size=16, skip_unreadable=True))
     assert len(data.train) + len(data.validation) + len(data.test) == 29
     assert "7.png" in data.note
@@ -510,7 +511,7 @@ def test_the_command_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixtur
             main(words)
         assert ended.value.code == 0
     printed = capsys.readouterr()
-    assert printed.err.count("3 folders of classes, 36 pictures") == 1
+    assert printed.err.count("3 folders of classes, 36 images") == 1
     assert "mine" in printed.out
     assert (tmp_path / "mine" / "benchmark.toml").is_file()
     with pytest.raises(SystemExit):
@@ -553,3 +554,40 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     assert len(resolve([str(paths[0]), str(paths[0])])) == 1
     with pytest.raises(UsageError, match=r"other/mine.toml is called 'a', as .*/mine.toml is: rename one of them"):
         resolve([str(path) for path in paths])
+
+
+def test_a_dry_run_fetches_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: pytest.fail("it was fetched"))
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["new", str(tmp_path / "set"), "--fetch", "wds/vtab/cifar10", "--dry-run"])
+    assert "clip-benchmark/wds_vtab-cifar10 on the hub would be fetched into" in capsys.readouterr().out
+    assert not (tmp_path / "set").exists()
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["new", str(tmp_path / "set"), "--fetch", "cifar10", "--dry-run"])
+    assert "expected wds/NAME" in capsys.readouterr().err
+
+
+def test_two_who_look_at_a_folder_at_once_take_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second was told to remove the file that the first had just written."""
+    from gate_runner.benchmarks import own
+    from gate_runner.commands.run import own_folder
+
+    for name in ("cat", "dog"):
+        for number in range(6):
+            path = tmp_path / name / f"{number}.png"
+            path.parent.mkdir(exist_ok=True)
+            Image.new("RGB", (8, 8), (number, len(name), 0)).save(path)
+    written = own.write_own
+
+    def another_first(values: Any, path: Path) -> None:
+        written(values, path)
+        written(values, path)
+
+    monkeypatch.setattr(own, "write_own", another_first)
+    assert own_folder(tmp_path) == str(tmp_path / "benchmark.toml")
+    (tmp_path / "benchmark.toml").unlink()
+    monkeypatch.setattr(own, "write_own", lambda values, path: (path.write_text("other"), written(values, path)))
+    with pytest.raises(DataError, match="exists; it was not changed"):
+        own_folder(tmp_path)

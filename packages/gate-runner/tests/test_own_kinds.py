@@ -12,10 +12,10 @@ from PIL import Image
 import gate_runner
 from gate_data.own import guess, originals_of, read_benchmark, summary, write_benchmark
 from gate_runner.benchmarks.own import own_benchmark
-from gate_runner.class_words import ClassWords
 from gate_runner.cli import main
 from gate_runner.errors import DataError
 from gate_runner.runs.results import Result
+from knowledge_prompts.class_words import ClassWords
 
 
 def shade(path: Path, level: int, seed: int = 0) -> str:
@@ -147,9 +147,9 @@ def test_new_says_what_is_doubtful_and_writes_last(tmp_path: Path, capsys: pytes
     out = capsys.readouterr().out
     assert not (mine / "benchmark.toml").exists()
     assert "3 classes (all, of them test): ship 40" in out
-    assert "1 class has one picture: shp" in out
+    assert "1 class has one image: shp" in out
     assert "labels 'shp' (1) and 'ship' (40) are nearly equal" in out
-    assert "2 pictures lie there with two labels" in out  # that one, and shp's, which is a ship
+    assert "2 images lie there with two labels" in out  # that one, and shp's, which is a ship
     assert ".jxl 1" in out
     assert 'kind = "folders"' in out
     (mine / "empty").mkdir()
@@ -179,7 +179,9 @@ def test_class_texts_that_an_encoder_does_not_tell_apart_are_said(
         for row in range(8):
             shade(tmp_path / "mine" / name / f"{row}.png", level, row)
     with caplog.at_level(logging.WARNING):
-        done = gate_runner.adapt(tmp_path / "mine", "zeroshot", template=("imagenet",), output=tmp_path / "run")
+        done = gate_runner.adapt(
+            tmp_path / "mine", "zeroshot", words=ClassWords(("imagenet",)), output=tmp_path / "run"
+        )
     (result,) = done.results
     assert result.training["prompts_encoded"] > 3  # 80 templates for each, but equal texts are encoded once
     assert "class texts are hardly told apart by this encoder" in caplog.text
@@ -205,7 +207,7 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
     np.testing.assert_array_equal(np.array(parquet["features"], np.float32), arrays["features"])
     assert all(Path(file).stem.startswith(label) for file, label in zip(arrays["files"], arrays["labels"], strict=True))
     pixels = [np.asarray(Image.open(file)) for file in arrays["files"][:2]]
-    from gate_runner import load_encoder
+    from vision_features import load_encoder
 
     encoder = load_encoder("micro-clip")
     import torch
@@ -245,7 +247,7 @@ def test_folders_in_folders_are_groups_of_classes_and_groups_are_scored(
         for number in range(12):
             shade(mine / name / f"{number}.png", level, number)
     assert new(mine) == 0
-    assert "4 folders of classes, 48 pictures" in capsys.readouterr().out
+    assert "4 folders of classes, 48 images" in capsys.readouterr().out
     (result,) = gate_runner.run(str(mine / "benchmark.toml"), output=tmp_path / "run", show=False)
     about = result.training["by_class"]
     assert {row["class"] for row in about["rows"]} == {"dark/black", "dark/grey", "light/pale", "light/white"}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gate_runner.encoders import of_papers
-from gate_runner.encoders.of_papers import GATE_MODELS, PaperModel, models_named
-from gate_runner.encoders.spec import parse_spec
+from gate_runner.commands import paper_models as of_papers
+from gate_runner.commands.paper_models import GATE_MODELS, PaperModel, models_named
 from gate_runner.errors import UsageError
+from vision_features.encoders.spec import parse_spec
 
 from ._command import call_here
 

@@ -31,7 +31,7 @@ sys.settrace(None)
 threading.settrace(None)
 print(len(seen))
 """
-MOST = 66
+MOST = 40
 """A first run by the command line, in one process, from an empty cache; a file that is new takes another's place."""
 
 
@@ -49,4 +49,4 @@ def test_a_first_run_passes_through_few_files(tmp_path: Path) -> None:
     count = int(done.stdout.split()[-1])
     files = len(list(Path(gate_runner.__file__).parent.rglob("*.py")))
     print(f"{count} of {files} files")
-    assert 30 < count <= MOST < files / 2
+    assert 25 < count <= MOST < files / 2

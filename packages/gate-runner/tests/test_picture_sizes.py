@@ -1,4 +1,4 @@
-"""Encoders whose pictures are not square: the libraries' own forward, the places of dense heads, and what is kept."""
+"""Encoders whose images are not square: the libraries' own forward, the places of dense heads, and what is kept."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from gate_data.data import Data, Split
 from gate_data.own import guess, write_benchmark
 from gate_data.pictures import Pictures
 from gate_data.readers.decode import decode
-from gate_runner import Settings, adapt, load_head, load_tuned, run
+from gate_runner import Settings, adapt, run
 from gate_runner.benchmarks import find_benchmark
-from gate_runner.choosing import choose, encoders_in
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.blocks import Block, Blocks, grid_of
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.own import adopt
-from gate_runner.encoders.spec import EncoderSpec
-from gate_runner.encoders.timm_models import without_classifier
+from gate_runner.choosing.choice import choose, encoders_in
 from gate_runner.errors import EncoderError, UsageError
-from gate_runner.features import FeatureCache
-from gate_runner.features.inputs import how_read
-from gate_runner.tasks import Job, places, run_task
+from gate_runner.tasks import Job, dense_readouts, run_task
+from vision_features import load_head, load_tuned
+from vision_features.encoders import load_encoder
+from vision_features.encoders.blocks import Block, Blocks, grid_of
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.own import adopt
+from vision_features.encoders.spec import EncoderSpec
+from vision_features.encoders.timm_models import without_classifier
+from vision_features.features import FeatureCache
+from vision_features.features.inputs import how_read
 
 ROUNDED = {"rtol": 0, "atol": 64 * torch.finfo().eps}
 
 
 @pytest.fixture
 def photograph(tmp_path: Path) -> Path:
-    """A wide picture whose halves differ."""
+    """A wide image whose halves differ."""
     pixels = np.random.default_rng(0).integers(0, 256, (120, 260, 3), dtype=np.uint8)
     pixels[:, :130, 0] = 250
     Image.fromarray(pixels).save(tmp_path / "wide.png")
@@ -46,7 +47,7 @@ def photograph(tmp_path: Path) -> Path:
 
 
 def transformed(encoder: Encoder, file: Path) -> Tensor:
-    """The picture as the encoder's own transform makes it."""
+    """The image as the encoder's own transform makes it."""
     assert encoder.transform is not None
     return torch.from_numpy(encoder.transform(decode(str(file))))[None]
 
@@ -116,7 +117,7 @@ def test_open_clip_by_its_own_forward(own: Any, spec: str, photograph: Path, tmp
 
 @pytest.mark.parametrize("own", [[32, 64], 48])
 def test_transformers_by_its_own_forward(own: Any, photograph: Path, tmp_path: Path) -> None:
-    """The second learnt from squares: its places are interpolated to the shape of its processor's pictures."""
+    """The second learnt from squares: its places are interpolated to the shape of its processor's images."""
     transformers = pytest.importorskip("transformers")
     side = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     config = transformers.ViTConfig(**side, image_size=own, patch_size=8)
@@ -138,14 +139,14 @@ def test_transformers_by_its_own_forward(own: Any, photograph: Path, tmp_path: P
 
 
 def test_places_among_tokens() -> None:
-    """Class tokens and registers come before them, whatever the picture's shape."""
+    """Class tokens and registers come before them, whatever the image's shape."""
     assert [grid_of(count, (224, 224)) for count in (196, 197, 201)] == [(14, 14)] * 3
     assert [grid_of(count, (224, 384)) for count in (336, 337, 341)] == [(14, 24)] * 3
     assert grid_of(192 * 2, (1024, 512)) == (26, 13)
 
 
 class Columns(nn.Module):
-    """Mean colours of the picture's 4 x 8 places; pooled, of the whole picture."""
+    """Mean colours of the image's 4 x 8 places; pooled, of the whole image."""
 
     image_size = (32, 64)
 
@@ -161,7 +162,7 @@ class Columns(nn.Module):
 
 
 def write_maps(folder: Path, count: int) -> Path:
-    """Wide pictures of 4 x 8 cells of three colours, and maps of which is where."""
+    """Wide images of 4 x 8 cells of three colours, and maps of which is where."""
     colours = np.array([[220, 40, 40], [40, 220, 40], [40, 40, 220]], np.uint8)
     rows = ["image,label,split"]
     for number in range(count):
@@ -177,7 +178,7 @@ def write_maps(folder: Path, count: int) -> Path:
 
 
 def test_maps_lie_over_their_pictures(tmp_path: Path) -> None:
-    """Of pictures that are not square, whatever the size that they are read in."""
+    """Of images that are not square, whatever the size that they are read in."""
     file = write_maps(tmp_path, 8)
     for size in (32, (32, 64), (64, 32)):
         image, classes = load_data(file, size=size).train[0]
@@ -189,7 +190,7 @@ def test_maps_lie_over_their_pictures(tmp_path: Path) -> None:
 
 
 def scenes(count: int, seed: int) -> Split:
-    """Pictures of 4 x 8 cells of three colours, and maps of which is where."""
+    """Images of 4 x 8 cells of three colours, and maps of which is where."""
     cells = torch.randint(0, 3, (count, 4, 8), generator=torch.Generator().manual_seed(seed))
     maps = cells.repeat_interleave(4, 1).repeat_interleave(4, 2)
     return Split((F.one_hot(maps, 3).permute(0, 3, 1, 2) * 200).to(torch.uint8), maps)
@@ -197,7 +198,7 @@ def scenes(count: int, seed: int) -> Split:
 
 @pytest.mark.parametrize("readout", ["last", "block:1/places"])
 def test_a_head_for_maps_puts_places_where_they_are(readout: str) -> None:
-    """Every place of the picture has an answer of its own, so a grid that is turned scores like chance."""
+    """Every place of the image has an answer of its own, so a grid that is turned scores like chance."""
     data = Data(scenes(96, 0), scenes(16, 1), scenes(16, 2), ("red", "green", "blue"))
     encoder = adopt(Columns(), "columns")
     encoder.blocks = lambda images: Blocks(images.mean((2, 3)), None, (Block(None, *encoder.patches(images)),))  # type: ignore[misc]
@@ -212,7 +213,7 @@ def test_places_are_judged_where_they_are() -> None:
     encoder = adopt(Columns(), "columns")
     encoder.blocks = lambda images: Blocks(images.mean((2, 3)), None, (Block(None, *encoder.patches(images)),))  # type: ignore[misc]
     benchmark = replace(find_benchmark("ade20k"), training={"readout": "auto"})
-    worth = places.worth(Job(encoder, benchmark, data))
+    worth = dense_readouts.worth(Job(encoder, benchmark, data))
     assert min(judged.score for judged in worth.values()) > 0.99
 
 
@@ -239,7 +240,7 @@ def test_caches_of_sizes_are_apart(tmp_path: Path) -> None:
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """Two classes that differ in which half of a wide picture is bright."""
+    """Two classes that differ in which half of a wide image is bright."""
     for label in ("left", "right"):
         (tmp_path / "photos" / label).mkdir(parents=True)
         for number in range(14):
@@ -259,7 +260,7 @@ def test_a_saved_head_and_its_onnx_file(photos: Path, tmp_path: Path) -> None:
         load_head(tmp_path / "head", encoder="timm:test_resnet@64/random")
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
-    from gate_runner.heads.onnx import export_onnx
+    from vision_features.heads.onnx import export_onnx
 
     assert export_onnx(head, tmp_path / "head.onnx") < 1e-4
     (pixels,) = runtime.InferenceSession(str(tmp_path / "head.onnx")).get_inputs()
@@ -278,7 +279,7 @@ def test_a_trained_encoder_is_loaded_in_its_size(photos: Path, tmp_path: Path) -
     (folder,) = (output / "encoders").iterdir()
     assert load_encoder(f"tuned:{folder}").image_size == (32, 64)
     assert json.loads((folder / "card.json").read_text())["encoder"]["image_size"] == [32, 64]
-    with pytest.raises(EncoderError, match=r"trained on pictures with image_size|trained from"):
+    with pytest.raises(EncoderError, match=r"trained on images with image_size|trained from"):
         load_tuned(folder, load_encoder("timm:test_vit@64x32/random"))
 
 
@@ -307,8 +308,8 @@ def test_encoders_of_different_sizes_are_chosen_from(own: str, tmp_path: Path) -
             "open_clip:ViT-B-32@64x80/random",
             "80 pixels are not divided by patches of 32; the nearest sizes are 64 and 96",
         ),
-        ("open_clip:RN50@224x320/random", "open_clip's ResNets take square pictures only"),
-        ("timm:levit_128s@224x256/random", "takes pictures of 224 x 224 pixels, and no others"),
+        ("open_clip:RN50@224x320/random", "open_clip's ResNets take square images only"),
+        ("timm:levit_128s@224x256/random", "takes images of 224 x 224 pixels, and no others"),
     ],
 )
 def test_sizes_that_cannot_be(spec: str, message: str) -> None:

@@ -6,6 +6,8 @@ import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,20 +15,21 @@ from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
 from gate_runner.commands.run import _show
 from gate_runner.errors import UsageError
 from gate_runner.executors import run
-from gate_runner.planning.plan import Choice, PartPlan, Plan, best_subset, plan
-from gate_runner.planning.probe import count
+from gate_runner.planning.plan import Choice, Plan, UnitPlan, best_subset, plan
+from gate_runner.planning.probe import _train_seconds, count
 from gate_runner.runs import RunRequest
 from gate_runner.runs.folder import RunFolder, stored_plan
-from gate_runner.runs.part import Part
-from gate_runner.runs.request import make_request, parts_of
+from gate_runner.runs.request import eval_units_of, make_request
+from gate_runner.runs.unit import EvalUnit
 from gate_runner.settings import Settings
+from gate_runner.tasks import find_task_type
 from gate_runner.tasks.recipes import recipe_of_family
 
 from ._command import call_here
 
 
-def part_of(name: str, output: Path, limit: int | None) -> Part:
-    return parts_of(RunRequest(resolve([name]), "micro-clip", output, Settings(limit=limit)))[0]
+def part_of(name: str, output: Path, limit: int | None) -> EvalUnit:
+    return eval_units_of(RunRequest(resolve([name]), "micro-clip", output, Settings(limit=limit)))[0]
 
 
 @pytest.mark.parametrize("name", ["acdc", "clevr-math", "mini", "pairs", "digits"])
@@ -63,6 +66,19 @@ def test_a_plan_comes_near_what_the_run_takes(own: str, tmp_path: Path) -> None:
     assert stored_plan(request.output) == {(part.name, part.seed): part.seconds for part in estimate.parts}
 
 
+def test_the_time_of_a_solved_head_grows_with_its_images_and_not_with_steps(tmp_path: Path) -> None:
+    part, task = part_of("acdc", tmp_path, None), find_task_type("medical-segmentation")
+    counted = SimpleNamespace(here=(50, 20, 20), samples=(300, 20, 20), times=lambda split: 6.0)
+
+    def seconds(steps: int) -> float:
+        outcome = SimpleNamespace(training={"steps": steps})
+        timed = SimpleNamespace(spent={"train": 2.0}, gaps=[1.0] * 7, outcome=outcome)
+        return _train_seconds(part, task, cast(Any, counted), cast(Any, timed))
+
+    assert seconds(0) == 12.0
+    assert seconds(12) > 300
+
+
 def test_a_plan_scores_nothing_and_knows_what_would_fail(own: str, tmp_path: Path) -> None:
     request = RunRequest(
         resolve(["ade20k", "digits"]), f"{own}:pooled_only", tmp_path / "run", Settings(limit=40, seeds=(0, 1))
@@ -92,8 +108,8 @@ def test_what_is_done_costs_nothing_and_the_run_shows_both(
 def test_a_slow_encoder_is_asked_for_few_images(tmp_path: Path) -> None:
     import torch
 
-    from gate_runner.encoders.encoder import Encoder
     from gate_runner.planning import probe as probing
+    from vision_features.encoders.encoder import Encoder
 
     batch_sizes: list[int] = []
 
@@ -114,9 +130,9 @@ def test_a_slow_encoder_is_asked_for_few_images(tmp_path: Path) -> None:
 def test_blocks_are_measured_on_few_images_and_in_the_precision_of_runs(tmp_path: Path) -> None:
     import torch
 
-    from gate_runner.encoders.blocks import Block, Blocks
-    from gate_runner.encoders.encoder import Encoder
     from gate_runner.planning import probe as probing
+    from vision_features.encoders.blocks import Block, Blocks
+    from vision_features.encoders.encoder import Encoder
 
     sizes: list[int] = []
 
@@ -140,7 +156,7 @@ def test_blocks_are_measured_on_few_images_and_in_the_precision_of_runs(tmp_path
         types.append(product.dtype)
         return product
 
-    (part,) = parts_of(RunRequest(resolve(["digits"]), "x", tmp_path, Settings(limit=20, precision="bfloat16")))
+    (part,) = eval_units_of(RunRequest(resolve(["digits"]), "x", tmp_path, Settings(limit=20, precision="bfloat16")))
     encoder = Encoder("noted", 8, noted)
     probing.probe(part, encoder)
     assert set(types) == {torch.bfloat16}
@@ -148,7 +164,7 @@ def test_blocks_are_measured_on_few_images_and_in_the_precision_of_runs(tmp_path
 
 
 def test_workers_share_what_a_plan_takes() -> None:
-    parts = [PartPlan(name, name, 0, seconds, 0) for name, seconds in (("a", 30.0), ("b", 20.0), ("c", 25.0))]
+    parts = [UnitPlan(name, name, 0, seconds, 0) for name, seconds in (("a", 30.0), ("b", 20.0), ("c", 25.0))]
     assert Plan("e", 5.0, tuple(parts)).seconds == 80
     assert Plan("e", 5.0, tuple(parts), workers=2).seconds == 50
     assert Plan("e", 5.0, (replace(parts[0], done=True), *parts[1:]), workers=2).seconds == 30
@@ -209,9 +225,9 @@ def test_a_plan_of_trainings_is_shown_with_its_recipes_and_what_a_budget_leaves_
     request = make_request("small", "micro-clip", output=tmp_path, settings=Settings(tune="full", wise_ft=0.5))
     recipe = asdict(recipe_of_family(request.settings, "vit", "image-classification"))
     parts = [
-        PartPlan(name, f"micro/{name}", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe) for name in ("acdc", "mini")
+        UnitPlan(name, f"micro/{name}", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe) for name in ("acdc", "mini")
     ]
-    parts.append(PartPlan("cifar100", "micro/cifar100", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe))
+    parts.append(UnitPlan("cifar100", "micro/cifar100", 0, 60.0, 10**9, {"train": 60.0}, recipe=recipe))
     _show(Plan("micro-clip", 1.0, tuple(parts), choice=Choice(("acdc",), ("ade20k",), (), 0.25, 0.5)), request)
     out = capsys.readouterr().out
     assert "micro/acdc, micro/mini: AdamW at 0.0001" in out

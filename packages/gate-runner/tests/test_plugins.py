@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from gate_runner.benchmarks import BENCHMARKS, all_benchmarks, find_benchmark, resolve
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.spec import encoder_forms
 from gate_runner.errors import UsageError
 from gate_runner.executors import executor_names
+from vision_features.encoders import load_encoder
+from vision_features.encoders.spec import encoder_forms
 
 EXAMPLE = Path(__file__).parent / "example_plugin"
 COOKING = """

@@ -24,7 +24,7 @@ from gate_runner.detection.scoring import found_of, match
 from gate_runner.errors import DataError
 from gate_runner.reports.contents import gather
 from gate_runner.reports.page import build_page
-from gate_runner.reports.pictures import made_again
+from gate_runner.reports.pictures import reload_samples
 from gate_runner.runs.folder import read_samples
 from gate_runner.runs.stored import StoredRun, read_run
 from gate_runner.tasks import find_task_type
@@ -92,7 +92,7 @@ def test_the_others_agree_with_their_outcomes_too(runs: dict[str, StoredRun]) ->
     values, errors = stored_answers(runs, "iwildcam")
     np.testing.assert_allclose(np.abs(values - truth("iwildcam")), errors, atol=1e-5)
     pairs, outcomes = stored_answers(runs, "winoground")
-    assert outcomes[(pairs != [0, 1]).any(axis=1)].max() == 0.0  # a group is right only where both pictures are
+    assert outcomes[(pairs != [0, 1]).any(axis=1)].max() == 0.0  # a group is right only where both images are
     (result,) = runs["flickr30k"].named("micro/flickr30k")
     recall = next(score.value for score in result.scores if score.metric == "i2t_r@1")
     captions, _ = stored_answers(runs, "flickr30k")
@@ -118,7 +118,7 @@ def test_a_page_shows_it(runs: dict[str, StoredRun]) -> None:
         (row,) = contents.rows
         predicted, outcomes = stored_answers(runs, name)
         say = named(find_task_type(row.task).say)
-        again, _ = made_again(contents, row)
+        again, _ = reload_samples(contents, row)
         assert again is not None
         examples, _ = again.hardest(2)
         assert len(examples) == 2, name
@@ -127,7 +127,7 @@ def test_a_page_shows_it(runs: dict[str, StoredRun]) -> None:
             assert str(escape(example.caption)) in page
         assert len(outcomes) == len(predicted)
         page = re.sub("<details>.*?</details>", "", page, flags=re.DOTALL)  # what stands behind confusions
-        assert page.count("; predicted: ") == 2 * 2  # in a caption and its picture's words
+        assert page.count("; predicted: ") == 2 * 2  # in a caption and its image's words
 
 
 def test_the_queries_of_an_episode_agree_with_its_outcome(runs: dict[str, StoredRun]) -> None:

@@ -20,7 +20,7 @@ def test_a_solved_probe_is_at_least_logistic_regression(own: str, tmp_path: Path
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
-    from gate_runner.encoders import load_encoder
+    from vision_features.encoders import load_encoder
 
     (result,) = run(RunRequest([BENCHMARKS["digits"]], f"{own}:grid", tmp_path / "run", Settings(device="cpu")))
     assert result.training["steps"] == 0

@@ -55,9 +55,9 @@ def make():
         return Small()
 """
 BREAKS = """
-from gate_runner.runs.part import Part
+from gate_runner.runs.unit import EvalUnit
 def broken(self, size): raise OSError("no such disk")
-Part.load = broken
+EvalUnit.load = broken
 from gate_runner.runs.ranks import main
 main()
 """

@@ -13,15 +13,15 @@ from torch import Tensor, nn
 import gate_runner
 from gate_data.data import Data
 from gate_runner.benchmarks import find_benchmark, resolve
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.own import adopt
 from gate_runner.errors import UsageError
 from gate_runner.tasks import Job, run_task
+from vision_features.encoders import load_encoder
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.own import adopt
 
 
 class Forgetful(nn.Module):
-    """Blocks that keep a picture's thumbnail, and an output that keeps its brightness alone."""
+    """Blocks that keep an image's thumbnail, and an output that keeps its brightness alone."""
 
     image_size = 8
 
@@ -55,7 +55,7 @@ def test_one_pass_gives_what_single_passes_give(spec: str) -> None:
 
 def test_hooks_see_what_a_tower_itself_says() -> None:
     """The blocks of any module, against open_clip's own forward_intermediates."""
-    from gate_runner.encoders.blocks import by_hooks
+    from vision_features.encoders.blocks import by_hooks
 
     encoder = load_encoder("micro-clip")
     assert encoder.module is not None
@@ -73,7 +73,7 @@ def test_hooks_see_what_a_tower_itself_says() -> None:
 
 
 def _colours(seed: int = 0) -> Data[Tensor]:
-    """Two hundred pictures of four colours."""
+    """Two hundred images of four colours."""
     from gate_data.data import Split
 
     generator = torch.Generator().manual_seed(seed)
@@ -133,7 +133,7 @@ def test_all_scores_every_read_out_and_chooses_as_auto_does(tmp_path: Path) -> N
 
 def test_a_block_beside_the_last_output_is_both() -> None:
     """Columns of joined read-outs against those of their parts, cut by hand."""
-    from gate_runner.tasks.reading import read_rows
+    from gate_runner.tasks.readout_selection import read_rows
 
     encoder, data = load_encoder("micro-clip/random"), _colours()
     rows = {}

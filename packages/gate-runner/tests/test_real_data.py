@@ -121,7 +121,7 @@ def test_packaged_images_are_dealt_by_class_and_never_twice(name: str, counts: l
     if counts is not None:
         assert torch.bincount(data.test.targets).tolist() == counts
     assert data.test.images.shape[1] == 3
-    assert data.test.images.float().std() > 20  # pictures, in 0 to 255
+    assert data.test.images.float().std() > 20  # images, in 0 to 255
     pictures = [{image.numpy().tobytes() for image in split.images} for split in (data.train, data.test)]
     assert len(pictures[0] & pictures[1]) <= (1 if name == "digits" else 0)
 

@@ -1,4 +1,4 @@
-"""Loaders on real files of the data sets: labels counted over whole tables, pictures, maps and clips as they are."""
+"""Loaders on real files of the data sets: labels counted over whole tables, images, maps and clips as they are."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_real_chest_picture(samples: Path, tmp_path: Path) -> None:
 
 
 def assert_shows(name: str, root: Path, path: Path) -> None:
-    """That the loader gives the picture of a file as it is, and that there is something to see."""
+    """That the loader gives the image of a file as it is, and that there is something to see."""
     declared = originals(name)
     data = declared.load(declared.find(root), DataRequest(root, size=32))
     images = [

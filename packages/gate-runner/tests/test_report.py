@@ -18,15 +18,18 @@ import pytest
 import torch
 
 import gate_runner
+import vision_features
 from gate_runner.benchmarks import DataRequest, find_benchmark
 from gate_runner.charts.plot import Dot, Line, plot, shortened
 from gate_runner.cli import main
+from gate_runner.comparison.contrasts import signed
 from gate_runner.reports.contents import gather
 from gate_runner.reports.forms import as_csv, as_latex, as_markdown
 from gate_runner.reports.page import build_page
-from gate_runner.reports.pictures import made_again
+from gate_runner.reports.pictures import reload_samples
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import StoredRun, read_runs
+from vision_adapters.error_slices import error_slices
 
 from ._folders import result, write_run
 
@@ -113,6 +116,27 @@ def test_the_page_says_what_there_is(two: list[StoredRun]) -> None:
             if cell.value is not None:
                 assert f"{cell.value:.3f}" in text
                 assert f"{cell.low:.3f}–{cell.high:.3f}" in text
+
+
+def test_what_differs_stands_first_as_compare_says_it(two: list[StoredRun]) -> None:
+    page = build_page(two, pictures=0)
+    assert page.index('id="differences"') < page.index('id="scores"')
+    (section,) = re.findall('<section id="differences">(.*?)</section>', page, re.DOTALL)
+    text = " ".join(parsed(section).text.split())
+    comparison = gate_runner.compare(*two)
+    assert comparison.sentences[0] in text
+    assert f"strong is better ({sum(row.verdict == 'better' for row in comparison.contrasts)})" in text
+    for contrast in comparison.contrasts:
+        ends = (contrast.test.low, contrast.test.high)
+        low, high = ends if contrast.direction == "higher" else (-ends[1], -ends[0])
+        assert f"{signed(contrast.gain)}{signed(low)} to {signed(high)}" in text
+    assert 'id="differences"' not in build_page(two, pictures=0, tests=False)
+    assert 'id="differences"' not in build_page(two[:1], pictures=0)
+
+
+def test_runs_on_other_data_say_why_they_are_not_tested(two: list[StoredRun], tmp_path: Path) -> None:
+    other = read_runs([write_run(tmp_path / "o", NAMES, encoder="other", seeds=(0,))])
+    assert "Not tested: digits cannot be compared: seeds is [0, 1]" in build_page([two[1], *other], pictures=0)
 
 
 def test_the_page_is_whole_by_itself(two: list[StoredRun]) -> None:
@@ -280,10 +304,10 @@ def test_the_hardest_samples_are_drawn_from_the_same_data_only(tmp_path: Path) -
     assert len({picture["alt"] for picture in pictures}) == 3  # of different classes
     wrong = write_run(tmp_path / "b", {"digits": 0.5}, encoder="b", **changes)
     text = parsed(build_page(read_runs([wrong]), pictures=3)).text
-    assert "No pictures: the data made now are not those of the run" in text
+    assert "No images: the data made now are not those of the run" in text
     gone = write_run(tmp_path / "c", {"micro/gone": 0.5}, encoder="c")
     text = parsed(build_page(read_runs([gone]), pictures=3)).text
-    assert "No pictures: its data cannot be made again: unknown benchmark 'gone'" in text
+    assert "No images: its data cannot be made again: unknown benchmark 'gone'" in text
 
 
 @pytest.mark.parametrize("name", ["mini", "ade20k", "acdc", "clevr-math", "iwildcam", "pairs"])
@@ -294,7 +318,7 @@ def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
 
     benchmark = find_benchmark(name)
     data = benchmark.load("micro", DataRequest(limit=60 if name == "mini" else 8))
-    pixels, caption = named(find_task_type(benchmark.task).draw)(data, {"ways": 2, "shots": 1, "queries": 5}, 0)
+    pixels, caption, *_ = named(find_task_type(benchmark.task).draw)(data, {"ways": 2, "shots": 1, "queries": 5}, 0)
     assert pixels.dtype == "uint8"
     assert pixels.shape[2] == 3
     assert max(pixels.shape[:2]) <= 200
@@ -303,12 +327,18 @@ def test_every_kind_of_sample_can_be_drawn(name: str, tmp_path: Path) -> None:
     assert _verdict(benchmark.metrics[0], [0.25, 0.75])
 
 
+def test_every_chart_names_both_axes(two: list[StoredRun]) -> None:
+    charts = re.findall("<svg [^>]*class=.curve.*?</svg>", build_page(two, pictures=0), re.DOTALL)
+    assert charts
+    assert {chart.count('class="axis faint"') for chart in charts} == {2}
+
+
 def test_svg_text_is_escaped_and_long_names_are_cut() -> None:
     ends = [(0.0, "<b>"), (1.0, "1")]
     lines, dots = [Line("<b>", [(0.0, 0.0), (1.0, 1.0)])], [Dot(0.5, 0.5, "<b>", text="<b>")]
-    drawn = plot("<b>", "<b>", lines, dots, across=ends, up=ends, below="<b>", style='"')
+    drawn = plot("<b>", "<b>", lines, dots, across=ends, up=ends, below="<b>", above="<b>", style='"')
     assert "<b>" not in drawn
-    assert drawn.count("&lt;b&gt;") == 8
+    assert drawn.count("&lt;b&gt;") == 9
     assert 'class="&#34;"' in drawn
     assert shortened("abc", 3) == "abc"
     assert len(shortened("a" * 50, 20)) == 20
@@ -328,7 +358,7 @@ def test_the_command(two: list[StoredRun], tmp_path: Path, capsys: pytest.Captur
         main(["report", folders[0], "--format", "pdf"])
     assert ended.value.code == 2
     assert (
-        "must be one of html, md, csv, latex, classes, confusions, mistakes, slices, suspects, not 'pdf'"
+        "must be one of html, md, csv, latex, classes, confusions, mistakes, slices, suspects, shifts, not 'pdf'"
         in capsys.readouterr().err
     )
 
@@ -372,7 +402,7 @@ def done(tmp_path_factory: pytest.TempPathFactory, own_cache: None) -> gate_runn
 
 
 def test_confusions_are_a_matrix_with_the_samples_behind_its_cells(done: gate_runner.Run) -> None:
-    """Matrix and pictures against a count by hand over what the run predicted."""
+    """Matrix and images against a count by hand over what the run predicted."""
     (stored,) = read_runs([done])
     data = find_benchmark("digits").load("built-in", DataRequest(limit=60))
     predicted, targets = stored.predicted(done.results[0]), data.test.targets.numpy()
@@ -394,7 +424,7 @@ def test_confusions_are_a_matrix_with_the_samples_behind_its_cells(done: gate_ru
     listed = re.findall(r'class="name">(\d)</th><td class="name">(\d)</td><td class="num">(\d+)</td>', page)
     assert {(int(true), int(guessed)): int(count) for true, guessed, count in listed} == wrong
     most = max(wrong.values())
-    again, _ = made_again(gather([stored]), gather([stored]).rows[0])
+    again, _ = reload_samples(gather([stored]), gather([stored]).rows[0])
     assert again is not None
     confused = list(again.confused(2))
     assert len(confused) == 3
@@ -406,21 +436,31 @@ def test_confusions_are_a_matrix_with_the_samples_behind_its_cells(done: gate_ru
     assert page.count("<img ") == 2 + sum(len(shown) for _, shown in confused)
 
 
-def test_a_look_at_the_features_shows_neighbours_by_cosine_and_a_map(done: gate_runner.Run) -> None:
-    """Neighbours against cosines computed here; the map has a point for each test picture."""
+def test_a_look_at_the_features_shows_neighbours_by_cosine_and_a_map(
+    done: gate_runner.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbours against cosines computed here; the map has a point for each test image."""
+    monkeypatch.setattr("vision_adapters.error_slices._PER_SLICE", 4)  # the run has few images
+    monkeypatch.setattr("vision_adapters.error_slices._INSIDE", 100)
     page = gate_runner.report(done, pictures=2, tests=False, look=True)
     assert parsed(page)
-    encoder = gate_runner.load_encoder("micro-clip/random")
+    encoder = vision_features.load_encoder("micro-clip/random")
     data = find_benchmark("digits").load("built-in", DataRequest(limit=60))
     train, test = (encoder.encode_image(split.images) for split in (data.train, data.test))
     cosines = torch.nn.functional.cosine_similarity(test[:, None], train[None], dim=2)
-    again, _ = made_again(gather(read_runs([done.folder])), gather(read_runs([done.folder])).rows[0])
+    again, _ = reload_samples(gather(read_runs([done.folder])), gather(read_runs([done.folder])).rows[0])
     assert again is not None
     for example in again.hardest(2)[0]:
         values, indices = cosines[example.index].topk(2)
         for value, index in zip(values.tolist(), indices.tolist(), strict=True):
             assert f"true: {int(data.train.targets[index])}; cosine {value:.2f}" in page
-    (drawn,) = re.findall(r"<title>digits: test pictures by their features</title>.*?</svg>", page, re.DOTALL)
+    (drawn,) = re.findall(r"<title>digits: test images by their features</title>.*?</svg>", page, re.DOTALL)
     assert drawn.count("<circle") == len(data.test)
     assert "its places" in page
+    (stored,) = read_runs([done.folder])
+    neighbourhoods = error_slices(test.numpy(), np.asarray(stored.outcomes(stored.results[0])))
+    assert len(neighbourhoods) > 0
+    assert [int(size) for size in re.findall(r"neighbourhood \d+</th><td[^>]*>\d+</td><td[^>]*>(\d+)</td>", page)] == [
+        part.score.samples for part in neighbourhoods
+    ]
     assert "A look at the features" not in gate_runner.report(done, pictures=0, tests=False)

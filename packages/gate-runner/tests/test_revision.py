@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gate_runner.machine import circumstances
-from gate_runner.revision import revision
+from gate_runner.machine.resources import circumstances
+from gate_runner.machine.revision import revision
 
 from ._command import call_here
 
@@ -54,7 +54,7 @@ def monitored(folder: Path, mark: Path) -> Path:
 
 
 def beside(folder: Path, mark: Path) -> Path:
-    """The files of a bare repository lie beside the pictures, as a hub's data set can bring them."""
+    """The files of a bare repository lie beside the images, as a hub's data set can bring them."""
     monitored(folder, mark)
     text = (folder / ".git" / "config").read_text()
     for file in (folder / ".git").iterdir():

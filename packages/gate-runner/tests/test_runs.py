@@ -114,7 +114,7 @@ def test_a_failing_benchmark_is_a_row_and_the_rest_goes_on(own: str, tmp_path: P
     assert folder.finished("micro/ade20k", 0) is None  # it is tried again next time
     text = folder.failure_file("micro/ade20k", 0).read_text()
     assert text.startswith("Traceback (most recent call last):")
-    assert text.rstrip().splitlines()[-1].startswith("gate_runner.errors.MissingCapabilityError: ")
+    assert text.rstrip().splitlines()[-1].startswith("vision_features.errors.MissingCapabilityError: ")
     assert not folder.failure_file("digits", 0).exists()
     folder.save(replace(passed, name="micro/ade20k"), np.zeros(3))  # as if it had succeeded the next time
     assert not folder.failure_file("micro/ade20k", 0).exists()
@@ -199,7 +199,7 @@ def test_nothing_to_run_and_no_encoder_touch_nothing(request_for: RunRequest) ->
 def test_nan_in_the_middle_of_the_data_is_a_reason(
     request_for: RunRequest, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gate_runner.encoders.encoder import Encoder
+    from vision_features.encoders.encoder import Encoder
 
     whole = Encoder.encode_image
 
@@ -219,4 +219,7 @@ def test_nan_in_the_middle_of_the_data_is_a_reason(
 
 def test_few_shot_says_when_there_are_too_few_classes(own: str, tmp_path: Path) -> None:
     (result,) = run(RunRequest(quick(["mini"]), f"{own}:grid", tmp_path / "run", Settings(limit=24)))
-    assert "needs 5 classes of 6 images in the train split; 4 of its 4 classes have them" in result.reason
+    assert (
+        "train split: 5 ways need as many classes with 6 samples (shots + queries), but 4 of 4 classes have"
+        in result.reason
+    )

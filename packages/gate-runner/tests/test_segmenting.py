@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from math import exp
 from pathlib import Path
 
@@ -11,14 +12,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gate_runner.class_words import ClassWords
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.patch_features import VARIANTS, find_variant
-from gate_runner.encoders.surgery import Surgery
 from gate_runner.errors import DataError, UsageError
-from gate_runner.setting_values import PATCH_FEATURES
-from gate_runner.setting_values import PRESETS as PRESET_NAMES
 from gate_runner.settings import Settings
+from gate_runner.settings.values import PATCH_FEATURES, list_digest
+from gate_runner.settings.values import PRESETS as PRESET_NAMES
 from gate_runner.tasks.segmenting import counts
 from gate_runner.tasks.segmenting.answers import Answer, answer
 from gate_runner.tasks.segmenting.pamr import affinities, refined
@@ -26,7 +23,11 @@ from gate_runner.tasks.segmenting.presets import PRESETS, SETS, find_preset
 from gate_runner.tasks.segmenting.published import NAMES, presets_table, published, published_table
 from gate_runner.tasks.segmenting.windows import Cutting, Scored, Scorer, between, stretched
 from gate_runner.tasks.segmenting.words import LISTS, list_of, words_of
+from knowledge_prompts.class_words import ClassWords
 from vision_adapters.losses import IGNORED
+from vision_features.encoders import load_encoder
+from vision_features.encoders.patch_features import VARIANTS, find_variant
+from vision_features.encoders.surgery import Surgery
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -320,6 +321,33 @@ def test_words_that_cannot_be_are_refused(tmp_path: Path) -> None:
         words_of(CLASSES, background="sky")
     with pytest.raises(UsageError, match="needs data with a background class"):
         words_of(CLASSES, by_threshold=True)
+
+
+def test_a_list_with_a_mark_of_its_bytes_has_the_same_words(tmp_path: Path) -> None:
+    (tmp_path / "cls.txt").write_bytes(b"\xef\xbb\xbfsky\nperson\ntv\n")
+    assert words_of(CLASSES, file=tmp_path / "cls.txt").words == ("sky", "person", "tv")
+
+
+def test_lists_that_are_pipes_or_without_end_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "cls_voc21.txt")
+    for path in (tmp_path, tmp_path / "cls_voc21.txt"):
+        with pytest.raises(DataError, match=r"cls_voc21\.txt is no file that holds data, but a pipe"):
+            list_digest(path)
+    with pytest.raises(DataError, match="a pipe"):
+        words_of(CLASSES, file=tmp_path / "cls_voc21.txt")
+    (tmp_path / "cls_voc21.txt").unlink()
+    (tmp_path / "cls_voc21.txt").write_bytes(b"a" * 1_000_001)
+    with pytest.raises(DataError, match="more than 1,000,000 bytes"):
+        list_digest(tmp_path)
+
+
+def test_a_folder_of_lists_is_known_by_what_each_holds(tmp_path: Path) -> None:
+    (tmp_path / "cls_a.txt").write_text("sky\nperson\n")
+    (tmp_path / "cls_b.txt").write_text("tv\n")
+    first = list_digest(tmp_path)
+    (tmp_path / "cls_a.txt").write_text("sky\n")
+    (tmp_path / "cls_b.txt").write_text("person\ntv\n")
+    assert list_digest(tmp_path) != first
 
 
 def test_a_published_list_may_have_a_word_twice_and_a_folder_has_a_list_for_each_set(tmp_path: Path) -> None:

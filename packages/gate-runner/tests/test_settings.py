@@ -8,19 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from typer.main import get_command
 from typer.testing import CliRunner
 
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.cli import app, main
-from gate_runner.configuration import settings_in
 from gate_runner.errors import UsageError
-from gate_runner.runs.part import Part
 from gate_runner.runs.request import make_request
-from gate_runner.settings import DECLARED, NAMES, Settings, option_of
-from gate_runner.signatures import words_for
+from gate_runner.runs.unit import EvalUnit
+from gate_runner.settings.configuration import settings_in
+from gate_runner.settings.record import DECLARED, NAMES, Settings, option_of
+from gate_runner.settings.signatures import words_for
 
 OTHER = Settings(
     source="micro", data_root=Path("data"), limit=7, skip_unreadable=True, drop_near=True, batch_size=3,
@@ -80,8 +82,8 @@ def test_a_seed_that_no_generator_takes_is_refused_before_anything_starts(seed: 
 
 
 def test_a_part_keeps_its_settings_on_its_way_to_another_process() -> None:
-    part = Part(BENCHMARKS["digits"], "built-in", 4, "micro-clip", Path("out"), OTHER)
-    again = Part.from_mapping(json.loads(json.dumps(part.to_mapping())))
+    part = EvalUnit(BENCHMARKS["digits"], "built-in", 4, "micro-clip", Path("out"), OTHER)
+    again = EvalUnit.from_mapping(json.loads(json.dumps(part.to_mapping())))
     assert again.settings == OTHER.changed(data_root=Path("data").absolute(), knowledge_folder=Path("words").absolute())
     assert again.benchmark == part.benchmark
 
@@ -147,3 +149,33 @@ def test_a_mix_with_the_start_needs_a_trained_encoder(share: Any) -> None:
     with pytest.raises(UsageError, match="wise_ft is for an encoder that is trained"):
         Settings(wise_ft=share)
     assert Settings(tune="full", wise_ft=share).wise_ft == share
+
+
+def test_numbers_of_numpy_and_torch_s_device_are_those_of_python() -> None:
+    """They came through until the manifest was written, and ended the run there."""
+    given: dict[str, Any] = {"limit": np.int64(7), "batch_size": np.uint8(3), "seeds": np.arange(2),
+                             "shots": np.int64(5), "device": torch.device("cpu"),
+                             "drop_near": np.bool_(True)}  # fmt: skip
+    plain = Settings(limit=7, batch_size=3, seeds=(0, 1), shots=("5",), device="cpu", drop_near=True)
+    for held in (Settings(**given), Settings().changed(**given), Settings(**{**given, "seeds": [np.int64(0), 1]})):
+        assert held == plain
+        assert json.dumps(held.to_mapping()) == json.dumps(plain.to_mapping())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"drop_near": "no"}, "drop_near must be True or False, not 'no'"),
+        ({"skip_unreadable": 1}, "must be True or False, not 1"),
+        ({"limit": 5.0}, "--limit must be a whole number, not 5.0"),
+        ({"limit": "5"}, "--limit must be a whole number, not '5'"),
+        ({"batch_size": True}, "must be a whole number, not True"),
+        ({"seeds": 2}, "seeds must be a list of numbers"),
+        ({"seeds": "01"}, "seeds must be a list of numbers"),
+        ({"seeds": [0.5]}, "must be a whole number"),
+    ],
+)
+def test_values_of_other_types_are_refused_before_anything_runs(given: dict[str, Any], message: str) -> None:
+    """The text "no" was yes."""
+    with pytest.raises(UsageError, match=message):
+        Settings().changed(**given)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from gate_runner.encoders import load_encoder
 from gate_runner.errors import EncoderError
-from gate_runner.tasks.backbone import choose_weights, untouched
+from gate_runner.tasks.backbone import choose_weights, preserved_encoder
+from vision_features.encoders import load_encoder
 
 transformers = pytest.importorskip("transformers")
 
@@ -44,7 +44,7 @@ def test_every_kind_sees_and_learns(kind: str, tmp_path: Path) -> None:
     assert encoder.image_size == 64  # 16 patches of the 20 positions, 18 of those that count from the padding token on
     images = torch.randint(0, 256, (2, 3, 64, 64), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     assert encoder.encode_patches(images).tokens.shape == (2, 16, 16)
-    with untouched(encoder):
+    with preserved_encoder(encoder):
         names = choose_weights(encoder, "pooled", "full", images)
     assert "stem.cut.weight" in names
     assert any("layer" in name for name in names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,14 @@ import pytest
 from PIL import Image
 
 import gate_runner
+from gate_data.pictures import Pictures
 from gate_runner.errors import DataError, UsageError
-from gate_runner.features import encoding
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
 from gate_runner.shifts import Shift, named_shifts
 from gate_runner.shifts.corruptions import CORRUPTIONS, grey, resolution
 from gate_runner.shifts.filters import defocused, disk, motion_blurred, plasma
+from vision_features.features import encoding
 
 from ._command import call_here
 
@@ -42,9 +44,22 @@ def test_noises_are_their_definitions(strength: int) -> None:
     photons = [60, 25, 12, 5, 3][strength]
     shot = generator().poisson(IMAGE * photons) / photons
     np.testing.assert_array_equal(CORRUPTIONS["shot_noise"](IMAGE, strength, generator()), shot)
+    amount = [0.03, 0.06, 0.09, 0.17, 0.27][strength]
     hit = CORRUPTIONS["impulse_noise"](np.full((200, 200, 3), 0.5), strength, generator())
-    assert np.mean(hit != 0.5) == pytest.approx([0.03, 0.06, 0.09, 0.17, 0.27][strength], rel=0.1)
+    assert np.mean(hit != 0.5) == pytest.approx(amount, rel=0.1)
     assert np.mean(hit[hit != 0.5]) == pytest.approx(0.5, abs=0.05)
+    noise = pytest.importorskip("skimage.util").random_noise(IMAGE, mode="s&p", amount=amount, rng=generator())
+    np.testing.assert_array_equal(CORRUPTIONS["impulse_noise"](IMAGE, strength, generator()), noise)
+
+
+@pytest.mark.parametrize("strength", range(5))
+def test_frost_is_the_published_sum_over_one_drawn_texture(strength: int) -> None:
+    keep, ice = [(1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)][strength]
+    texture = CORRUPTIONS["frost"](np.zeros_like(IMAGE), 0, generator()) / 0.4
+    assert texture.min() >= 0
+    assert texture.max() <= 1
+    assert texture.std() > 0.1
+    np.testing.assert_allclose(CORRUPTIONS["frost"](IMAGE, strength, generator()), keep * IMAGE + ice * texture)
 
 
 @pytest.mark.parametrize(("radius", "blur"), [(3, 0.1), (10, 0.5)])
@@ -229,3 +244,30 @@ def test_what_cannot_be_shifted_is_refused_before_anything_runs(
     with pytest.raises(UsageError, match=words):
         gate_runner.run(names, encoder="micro-clip", output=tmp_path / "out", show=False, **options)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+def test_images_of_every_kind_that_is_read_are_looked_at_before_they_are_shifted(tmp_path: Path) -> None:
+    """DICOM files ended the run, for Pillow alone was asked how large they are; a pipe was waited for."""
+    pydicom = pytest.importorskip("pydicom")
+    from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage, generate_uid
+
+    from gate_runner.tasks.shifted import _check
+
+    content = pydicom.Dataset()
+    content.file_meta = pydicom.dataset.FileMetaDataset()
+    content.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    content.file_meta.MediaStorageSOPClassUID = SecondaryCaptureImageStorage
+    content.file_meta.MediaStorageSOPInstanceUID = generate_uid()
+    content.PhotometricInterpretation, content.SamplesPerPixel, content.PixelRepresentation = "MONOCHROME2", 1, 0
+    content.BitsAllocated = content.BitsStored = 8
+    content.HighBit = 7
+    for side in (16, 8):
+        content.Rows = content.Columns = side
+        content.PixelData = bytes(side * side)
+        pydicom.dcmwrite(tmp_path / f"{side}.dcm", content, enforce_file_format=True)
+    _check(Pictures.of([str(tmp_path / "16.dcm")], 32))
+    with pytest.raises(DataError, match=r"8\.dcm has 8 x 8 pixels and cannot be shifted"):
+        _check(Pictures.of([str(tmp_path / "8.dcm")], 32))
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(DataError, match="is no file that holds data"):
+        _check(Pictures.of([str(tmp_path / "a.png")], 32))

@@ -20,10 +20,10 @@ from gate_runner.charts.table import Table
 from gate_runner.cli import main
 from gate_runner.errors import DataError, UsageError
 from gate_runner.exporting import FORMS, export
-from gate_runner.runs.folder import RunFolder, read_samples, stored_plan
-from gate_runner.runs.part import Part, with_kept_sizes
+from gate_runner.runs.folder import PREDICTED, TESTED, RunFolder, _rows_digest, read_samples, stored_plan
 from gate_runner.runs.results import samples_digest
 from gate_runner.runs.stored import read_run
+from gate_runner.runs.unit import EvalUnit, with_kept_sizes
 
 from ._folders import write_run
 
@@ -144,6 +144,93 @@ def test_outcomes_that_are_no_numbers_are_one_line(values: np.ndarray, tmp_path:
             call()
 
 
+def with_rows(folder: Path, **changed: np.ndarray) -> Path:
+    """A result whose samples are files, with other arrays and the right digests."""
+    arrays = {
+        "files": np.array([f"{at}.png" for at in range(120)]), "classes": np.array(["cat", "dog"]),
+        "truth": np.arange(120) % 2, "confidence": np.full(120, 0.75), "predicted": np.zeros(120, np.int64),
+        "distributions": np.full((120, 2), 0.5), "column_names": np.array(["light"]),
+        "column_values": np.array([["day", "night"] * 60]),
+    }  # fmt: skip
+    arrays |= changed
+    path = folder / "samples" / "digits.seed0.npz"
+    outcomes: Any = read_samples(path)
+    np.savez_compressed(path, outcomes=outcomes, **arrays)  # type: ignore[arg-type]
+    tested = {name: values for name, values in arrays.items() if name != "predicted"}
+    digests = {PREDICTED: samples_digest(arrays["predicted"]), TESTED: _rows_digest(tested)}
+    signed(folder / "results" / "digits.seed0.json", lambda file: file["training"].update(digests))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"truth": np.arange(120) % 2 - 1}, {"truth": np.arange(120) % 3}, {"truth": np.zeros(119, int)},
+        {"truth": np.zeros(120)}, {"truth": np.zeros((120, 1), int)}, {"files": np.array(["0.png"] * 119)},
+        {"files": np.arange(120)}, {"files": np.array("0.png")}, {"classes": np.array("cat")},
+        {"confidence": np.full(120, np.nan)}, {"confidence": np.full(119, 0.5)},
+        {"confidence": np.full(120, 1.5)}, {"confidence": np.array(["1"] * 120)}, {"classes": np.array(["cat"])},
+        {"classes": np.arange(2)}, {"predicted": np.full(120, -1)}, {"predicted": np.full(120, 2)},
+        {"predicted": np.zeros(119, int)}, {"predicted": np.full(120, 0.5)}, {"distributions": np.full((120, 3), 0.5)},
+        {"column_names": np.array(["a", "b"])}, {"column_values": np.array(["day"] * 120)},
+    ],
+)  # fmt: skip
+def test_rows_that_do_not_fit_together_are_one_line(changed: dict[str, np.ndarray], tmp_path: Path) -> None:
+    run = read_run(with_rows(write_run(tmp_path / "run", {"digits": 0.7}), **changed))
+    with pytest.raises(DataError, match=r"seed0\.npz: (array '\w+' is|120 outcomes for) .* run again with"):
+        run.tested(run.results[0])
+
+
+def test_outcomes_of_fewer_files_are_one_line(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"digits": 0.7})
+    with_outcomes(folder, np.ones(60))
+    run = read_run(with_rows(folder))
+    with pytest.raises(DataError, match=r"digits\.seed0\.npz: 60 outcomes for 120 files; run again"):
+        run.tested(run.results[0])
+
+
+@pytest.mark.parametrize("sure", [0.75, 1.000001])
+def test_rows_that_fit_together_are_read(sure: float, tmp_path: Path) -> None:
+    confidence = np.full(120, sure, np.float32)  # rounding gives more than 1
+    run = read_run(with_rows(write_run(tmp_path / "run", {"digits": 0.7}), confidence=confidence))
+    assert len(run.tested(run.results[0])["files"]) == 120
+
+
+SLICE = {"name": "day", "samples": 60, "value": 0.5}
+SLICE |= dict.fromkeys(("low", "high", "difference", "p", "p_adjusted"))
+SLICES = {"by": "light", "rows": [SLICE], "worst": "day", "low": 0.1, "high": 0.6, "gap": 0.1, "p_gap": 0.5}
+SLICES |= {"clusters": None}
+SHIFT = {"shift": "grey", "strength": 1, "value": 0.5, "low": 0.4, "high": 0.6, "change": [0.0, -0.1, 0.1]}
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ({"slices": [SLICES | {"worst": "night"}]}, "the worst slice 'night' is not one of its rows"),
+        ({"slices": [SLICES | {"rows": [SLICE | {"samples": "many"}]}]}, "slices.0.rows.0.samples' is 'many'"),
+        ({"slices": "all"}, "training.slices' is 'all'"),
+        ({"shifts": [SHIFT | {"strength": "strong"}]}, "shifts.0.strength' is 'strong'"),
+        ({"shifts": [SHIFT | {"change": [1]}]}, "shifts.0.change"),
+    ],
+)
+def test_slices_and_shifts_of_another_form_are_one_line(training: Content, message: str, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"digits": 0.7})
+    file = folder / "results" / "digits.seed0.json"
+    signed(file, lambda content: content["training"].update(slices=[SLICES], shifts=[SHIFT]))
+    gate_runner.report(folder, output=tmp_path / "page.html")
+    signed(file, lambda content: content["training"].update(training))
+    with pytest.raises(DataError, match=r"digits\.seed0\.json: field 'training\.") as raised:
+        gate_runner.report(folder, output=tmp_path / "page.html")
+    assert message in str(raised.value)
+
+
+def test_an_interval_the_wrong_way_round_is_one_line(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"digits": 0.7})
+    signed(folder / "results" / "digits.seed0.json", lambda content: content["scores"][0].update(low=0.9, high=0.1))
+    with pytest.raises(DataError, match=r"field 'scores\.0' .*its interval is 0\.9 to 0\.1"):
+        read_run(folder)
+
+
 def test_samples_that_count_for_nothing_have_no_power_and_other_numbers_are_said(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / name, {"digits": 0.7}, encoder=name) for name in ("a", "b", "c")]
     with_outcomes(folders[0], np.r_[np.full(60, np.nan), np.zeros(30), np.ones(30)])
@@ -182,7 +269,7 @@ def test_a_plan_that_says_no_seconds_is_none(content: str, tmp_path: Path) -> No
      ('{"batch_size": 1, "micro_batches": 1000000000000}', (1, 8)), ("[]", (128, 1))],
 )  # fmt: skip
 def test_smaller_sizes_of_a_stranger_stay_sizes(content: str, sizes: tuple[int, int], tmp_path: Path) -> None:
-    part = Part(BENCHMARKS["digits"], "built-in", 0, "a", tmp_path)
+    part = EvalUnit(BENCHMARKS["digits"], "built-in", 0, "a", tmp_path)
     path = part.folder.sizes_file(part.name, part.seed)
     path.parent.mkdir()
     path.write_text(content)
@@ -212,7 +299,7 @@ def test_a_folder_in_the_place_of_what_is_removed_does_not_lose_the_result(lefto
 def test_a_pipe_in_a_run_folder_is_not_waited_for(name: str, tmp_path: Path) -> None:
     (tmp_path / "unfinished").mkdir()
     os.mkfifo(tmp_path / name)
-    part = Part(BENCHMARKS["digits"], "built-in", 0, "a", tmp_path)
+    part = EvalUnit(BENCHMARKS["digits"], "built-in", 0, "a", tmp_path)
     assert stored_plan(tmp_path) == {}
     assert with_kept_sizes(part) == part
 

@@ -17,17 +17,17 @@ import gate_runner
 from gate_data.pictures import readers
 from gate_runner.benchmarks import BENCHMARKS
 from gate_runner.cli import app
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.probe import AGREEMENT, agrees
 from gate_runner.executors import threads
-from gate_runner.executors.executor import Opening
+from gate_runner.executors.executor import EncoderInfo
 from gate_runner.executors.local import LocalExecutor
-from gate_runner.executors.slot import Slot
 from gate_runner.executors.threads import thread_settings, workers_for
-from gate_runner.features import FeatureCache
+from gate_runner.executors.worker_process import WorkerProcess
 from gate_runner.runs import RunRequest
 from gate_runner.settings import Settings
+from vision_features.encoders import load_encoder
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.probe import AGREEMENT, agrees
+from vision_features.features import FeatureCache
 
 
 def test_sixteen_bits_are_taken_where_they_agree_and_have_rows_of_their_own(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_workers_of_several_gpus_share_the_cores(
     monkeypatch.setattr(threads, "_DEVICES", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-    monkeypatch.setattr(Slot, "open", lambda _: Opening({}, {"hardware": {"gpus": ["a"] * len(shown)}}))
+    monkeypatch.setattr(WorkerProcess, "open", lambda _: EncoderInfo({}, {"hardware": {"gpus": ["a"] * len(shown)}}))
     shown = range(gpus) if visible is None else visible.split(",")
     executor = LocalExecutor(RunRequest([BENCHMARKS["digits"]], "micro-clip", tmp_path / "run", Settings(workers=1)))
     executor.open()
@@ -162,8 +162,8 @@ def test_who_only_lists_files_loads_no_torch(tmp_path: Path) -> None:
     file = tmp_path / "benchmark.toml"
     write_benchmark(guess(tmp_path).values, file)
     code = (
-        "import sys; from gate_runner.runs.request import make_request, parts_of; "
-        f"parts_of(make_request({str(file)!r}, 'micro-clip', output={str(tmp_path / 'runs' / 'run')!r})); "
+        "import sys; from gate_runner.runs.request import make_request, eval_units_of; "
+        f"eval_units_of(make_request({str(file)!r}, 'micro-clip', output={str(tmp_path / 'runs' / 'run')!r})); "
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

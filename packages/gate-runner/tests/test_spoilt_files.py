@@ -117,7 +117,7 @@ def originals(name: str) -> Originals[Any]:
 
 
 def load_and_read(name: str, root: Path, sheet: Sheet | None, touched: Path | None = None) -> Seen:
-    """Load, and read the pictures and maps that lie in the touched file."""
+    """Load, and read the images and maps that lie in the touched file."""
     arrays._handles.clear()
     declared = originals(name)
     folder = declared.find(root)
@@ -181,7 +181,7 @@ def fault(name: str, root: Path, sheet: Sheet, whole: Seen, touched: Path, where
 
 
 def chosen(root: Path) -> list[Path]:
-    """Every file that is no picture, map or clip, and of these one in each of a few folders."""
+    """Every file that is no image, map or clip, and of these one in each of a few folders."""
     files = sorted(path for path in root.rglob("*") if path.is_file())
     plain = [path for path in files if not path.name.lower().endswith(MEDIA) or path.name.endswith(".tar.gz")]
     media: dict[Path, Path] = {}

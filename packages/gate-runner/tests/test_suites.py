@@ -17,12 +17,12 @@ from eqben_builder.suites import SUITES
 from gate_data.ragged import Ragged
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.benchmarks.suites import TAKEN
-from gate_runner.encoders.probe import ODD_TEXTS, TEXTS
 from gate_runner.errors import DataError
 from gate_runner.exporting import export
 from gate_runner.runs.stored import read_run
 from gate_runner.suites.questions import QuestionPictures
 from gate_runner.tasks.suite import share_right
+from vision_features.encoders.probe import ODD_TEXTS, TEXTS
 
 PROBED = len(TEXTS) + len(ODD_TEXTS)
 """Texts that an encoder is known by."""
@@ -31,7 +31,7 @@ COLOURS = ("red", "green", "blue")
 
 
 class Colours:
-    """Knows how much of a colour a picture has, and whether a caption names it; counts what it is asked."""
+    """Knows how much of a colour an image has, and whether a caption names it; counts what it is asked."""
 
     image_size = 32
     spec = "colours"
@@ -205,7 +205,7 @@ def test_each_picture_and_caption_is_encoded_once(tmp_path: Path) -> None:
     write_vsr(tmp_path)
     encoder = Colours()
     gate_runner.run("vsr", encoder=encoder, data_root=tmp_path, output=tmp_path / "run", show=False)
-    # Eight files of two pictures, the probe's two, and the four single ones that say how long one takes.
+    # Eight files of two images, the probe's two, and the four single ones that say how long one takes.
     assert (encoder.images, encoder.texts) == (2 + 2 + 4, 16 + PROBED)
 
 
@@ -222,10 +222,10 @@ def test_missing_pictures_are_counted_and_named(tmp_path: Path) -> None:
     write_vsr(tmp_path)
     (tmp_path / "coco" / "val2017" / "1.jpg").unlink()
     (run,) = gate_runner.run("vsr", encoder=Colours(), data_root=tmp_path, output=tmp_path / "run", show=False)
-    assert "4 of 32 questions are left out: 1 pictures are missing (val2017/1.jpg)" in run.note
+    assert "4 of 32 questions are left out: 1 images are missing (val2017/1.jpg)" in run.note
     for path in (tmp_path / "coco" / "val2017").iterdir():
         path.unlink()
-    with pytest.raises(DataError, match=r"not one picture of VSR is there: 8 are missing, such as val2017/0\.jpg"):
+    with pytest.raises(DataError, match=r"not one image of VSR is there: 8 are missing, such as val2017/0\.jpg"):
         gate_runner.run("vsr", encoder=Colours(), data_root=tmp_path, output=tmp_path / "other", show=False)
 
 

@@ -23,9 +23,9 @@ import pytest
 
 from gate_runner.benchmarks import Benchmark, resolve
 from gate_runner.errors import EncoderError, StorageError, UsageError
-from gate_runner.executors import run, slot
+from gate_runner.executors import run, worker_process
 from gate_runner.executors.executor import HereExecutor
-from gate_runner.executors.slot import Slot
+from gate_runner.executors.worker_process import WorkerProcess
 from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer
@@ -179,10 +179,10 @@ def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
 ) -> None:
     Path("is killed").touch()
     kills = iter(range(100))  # the system's count rises between any two looks
-    monkeypatch.setattr(slot, "killed_for_memory", lambda: next(kills))
+    monkeypatch.setattr(worker_process, "killed_for_memory", lambda: next(kills))
     (halved,) = run(request_here.changed(isolate="worker"))
     assert (halved.status, halved.training["encoder_batch"]) == ("ok", 16)
-    monkeypatch.setattr(slot, "killed_for_memory", lambda: 3)  # it was somebody else
+    monkeypatch.setattr(worker_process, "killed_for_memory", lambda: 3)  # it was somebody else
     cold_cache()
     (failed,) = run(request_here.changed(isolate="worker", seeds=(1,)))
     assert failed.reason == "its process died: signal 9 (Killed)"
@@ -281,7 +281,7 @@ def test_a_damaged_checkpoint_starts_the_training_anew(request_here: RunRequest)
 def test_what_was_encoded_is_not_encoded_again(
     request_here: RunRequest, monkeypatch: pytest.MonkeyPatch, cold_cache: Callable[[], Path]
 ) -> None:
-    from gate_runner.encoders.encoder import Encoder
+    from vision_features.encoders.encoder import Encoder
 
     whole = run(replace(request_here, output=request_here.output.with_name("whole")))[0]
     cache = cold_cache()
@@ -300,7 +300,7 @@ def test_what_was_encoded_is_not_encoded_again(
     train.write_bytes(damaged)
     log = test.with_name(f"{test.name}.done")
     log.write_text("of other images\n" + "\n".join(log.read_text().splitlines()[1:]))
-    monkeypatch.setattr("gate_runner.features.shelf._SOUND", {})  # as in a new process
+    monkeypatch.setattr("vision_features.features.segments._SOUND", {})  # as in a new process
     sizes = []
     module_of = Encoder.to
 
@@ -434,7 +434,7 @@ def test_two_runs_in_one_folder_share_the_work(request_here: RunRequest) -> None
 
 def test_weights_from_no_seed_are_noticed(moody: str, tmp_path: Path) -> None:
     spec = f"{moody.partition(':')[0]}:other"
-    slot = Slot(spec, "cpu")
+    slot = WorkerProcess(spec, "cpu")
     slot.opening = HereExecutor(RunRequest([], spec, tmp_path / "run")).open()  # as if a worker had loaded it before
     with pytest.raises(UsageError, match="has other weights each time it is loaded"):
         slot.open()
@@ -521,8 +521,8 @@ def test_a_worker_that_gives_no_sign_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing was printed for as long as an encoder hung."""
-    monkeypatch.setattr(slot, "_QUIET", 0.05)
-    worker = slot.Slot("hung", "cpu")
+    monkeypatch.setattr(worker_process, "_QUIET", 0.05)
+    worker = worker_process.WorkerProcess("hung", "cpu")
     started = time.monotonic()
     for part, reports in (("digits 0", 1), ("digits 0", 1), ("digits 1", 2)):
         with pytest.raises(queue.Empty):
@@ -539,8 +539,8 @@ def test_an_encoder_that_hangs_while_it_is_loaded_is_reported(
 ) -> None:
     (tmp_path / "hanging_encoder.py").write_text("import time\ndef make():\n    time.sleep(10**6)\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(slot, "_QUIET", 0.2)
-    worker = slot.Slot("hanging_encoder:make", "cpu")
+    monkeypatch.setattr(worker_process, "_QUIET", 0.2)
+    worker = worker_process.WorkerProcess("hanging_encoder:make", "cpu")
 
     def opened() -> None:
         with contextlib.suppress(EncoderError):  # it is closed below

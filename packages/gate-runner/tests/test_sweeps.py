@@ -13,22 +13,22 @@ import pytest
 import torch
 
 import gate_runner
-from gate_runner.axes import FULL, Axes, Variant
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.cli import main
-from gate_runner.encoders import load_encoder
 from gate_runner.errors import DataError, UsageError
 from gate_runner.executors import run
-from gate_runner.micro.icinw import TEXTS
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.request import make_request, parts_of
+from gate_runner.runs.request import eval_units_of, make_request
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
+from gate_runner.settings.axes import FULL, Axes, Variant
 from gate_runner.tasks.elevater import run as task
+from gate_runner.tasks.elevater.shipped_texts import TEXTS
 from gate_runner.tasks.elevater.tables import averages, records_of
 from gate_runner.tasks.elevater.texts import class_texts
 from gate_runner.tasks.features import Embedder
+from vision_features.encoders import load_encoder
 
 SETS = ("icinw-makers", "icinw-shapes")
 AXES = {"shots": "0,2,full", "init": "random,language", "knowledge": "none,gpt3,auto", "seeds": (0, 1)}
@@ -49,7 +49,7 @@ def value_of(result: Result) -> float:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All units, computed where no picture had been encoded."""
+    """All units, computed where no image had been encoded."""
     folder = tmp_path_factory.mktemp("sweep")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GATE_RUNNER_CACHE", str(folder / "cache"))
@@ -166,22 +166,6 @@ def test_names_that_say_nothing_need_real_knowledge(filled: Path) -> None:
     assert values["none"] < 0.4 < 0.9 < values["gpt3"]
 
 
-def test_one_projection_starts_where_two_do(filled: Path) -> None:
-    """At zero steps, the merged head ranks classes as the texts do: the features were only turned."""
-    from gate_runner.tasks.elevater.heads import Features
-
-    generator = torch.Generator().manual_seed(0)
-    x, w = torch.randn(40, 9, generator=generator), torch.randn(9, 5, generator=generator)
-    texts = torch.nn.functional.normalize(torch.randn(3, 5, generator=generator), dim=1)
-    features = Features(x, x[:10], torch.zeros(40), torch.zeros(10), w, ("a", "b", "c"))
-    turned, _ = features.seen("1p", anchored=True)
-    projected, _ = features.seen("2p", anchored=True)
-    assert turned.shape == (40, 9)
-    ours = (turned @ features.texts(texts, "1p").T).argmax(1)
-    assert torch.equal(ours, (projected @ texts.T).argmax(1))
-    assert torch.linalg.matrix_rank(turned) == 9  # nothing of the backbone's features is lost
-
-
 def test_whole_encoders_are_trained_from_every_start_and_put_back(tmp_path: Path) -> None:
     encoder = load_encoder("micro-clip", device="cpu")
     before = encoder.fingerprint()
@@ -279,9 +263,9 @@ def test_any_image_classification_is_swept_and_nothing_else(tmp_path: Path) -> N
     assert results["faces@1-shot.frozen.language-2p.none.seed0"].status == "ok"
     assert "no knowledge is stored" in results["faces@0-shot.frozen.language-2p.gpt3.seed0"].reason
     with pytest.raises(UsageError, match=r"'ade20k' cannot be swept .* its task type is 'segmentation'"):
-        parts_of(make_request(["digits", "ade20k"], settings=Settings(init="random")))  # type: ignore[arg-type]
+        eval_units_of(make_request(["digits", "ade20k"], settings=Settings(init="random")))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="setting save_encoders is for single trainings"):
-        parts_of(make_request("digits", settings=Settings(tune="full", save_encoders=True, shots="5")))  # type: ignore[arg-type]
+        eval_units_of(make_request("digits", settings=Settings(tune="full", save_encoders=True, shots="5")))  # type: ignore[arg-type]
 
 
 def test_class_names_that_do_not_match_are_shown_side_by_side() -> None:
@@ -311,11 +295,11 @@ def test_packs_of_elevater_are_swept_and_what_they_need(tmp_path: Path) -> None:
     request = make_request("micro/icinw")
     assert (request.settings.shots, request.settings.init) == (("0", "5", "20", "50", "full"), ("random", "language"))
     assert make_request("micro/icinw", settings=Settings(shots="5")).settings.shots == ("5",)  # type: ignore[arg-type]
-    assert {part.benchmark.id.partition("@")[0] for part in parts_of(request)} == set(PACKS["micro/icinw"])
+    assert {part.benchmark.id.partition("@")[0] for part in eval_units_of(request)} == set(PACKS["micro/icinw"])
     with pytest.raises(DataError, match="reads original files: give --data-root"):
-        parts_of(make_request("icinw"))
+        eval_units_of(make_request("icinw"))
     with pytest.raises(DataError, match="holds neither external/ nor gpt3/"):
-        parts_of(make_request("micro/icinw", settings=Settings(knowledge_folder=tmp_path)))
+        eval_units_of(make_request("micro/icinw", settings=Settings(knowledge_folder=tmp_path)))
     with pytest.raises(UsageError, match="unknown value of setting probe 'lpp'"):
         Settings(probe="lpp")
     with pytest.raises(UsageError, match="is no point of a sweep, such as"):

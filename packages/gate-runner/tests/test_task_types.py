@@ -191,7 +191,7 @@ def run(job):
     import torch.nn.functional as F
     from gate_runner.tasks.features import pooled
     from gate_runner.tasks.job import Outcome
-    from gate_runner.tasks.training import score
+    from gate_runner.tasks.scoring import score
     from vision_adapters.rows.counting import log_frequencies
     train, test = (F.normalize(pooled(job, getattr(job.data, name), name)) for name in ("train", "test"))
     labels, classes = job.data.train.targets, len(job.data.classes)

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import gate_runner
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.taxonomy import read_taxonomy, taxonomy_of
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.tasks.elevater.tables import overview
+from gate_runner.tasks.elevater.taxonomy import read_taxonomy, taxonomy_of
+from vision_features.encoders.encoder import Encoder
 
 from ._command import call_here
 

@@ -14,17 +14,17 @@ from PIL import Image
 from gate_data.data import Data, Split
 from gate_data.pictures import Pictures
 from gate_runner.benchmarks import find_benchmark
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.transforms import of_processor, of_steps
-from gate_runner.features import FeatureCache, encode_pictures
 from gate_runner.tasks.features import rows_of
 from gate_runner.tasks.job import Job
+from vision_features.encoders import load_encoder
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.transforms import of_processor, of_steps
+from vision_features.features import FeatureCache, encode_pictures
 
 
 @pytest.fixture(scope="module")
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Pictures with edges and noise, wide, tall and small."""
+    """Images with edges and noise, wide, tall and small."""
     folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
     files = []
     for number, (width, height) in enumerate([(500, 375), (301, 640), (40, 90)]):

@@ -34,17 +34,17 @@ from gate_data.readers.source import Stored
 from gate_data.readers.tables import read_json
 from gate_data.shared import shared_pictures
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, EncoderError, UsageError
-from gate_runner.executors.slot import Slot
 from gate_runner.executors.worker import COMMAND
-from gate_runner.features import digests_of
-from gate_runner.files import write
+from gate_runner.executors.worker_process import WorkerProcess
 from gate_runner.reports.contents import gather
 from gate_runner.reports.forms import as_markdown
 from gate_runner.runs.stored import read_runs
+from vision_features.encoders import load_encoder
+from vision_features.encoders.spec import agree
+from vision_features.features import digests_of
 from wary_files import archives
+from wary_files.folders import write
 
 from ._folders import write_run
 
@@ -55,7 +55,7 @@ def test_a_terminal_obeys_no_file_and_no_class(tmp_path: Path, capsys: pytest.Ca
     from io import StringIO
 
     from gate_runner.cli import main
-    from gate_runner.heads.predicting import Prediction, write_csv
+    from vision_features.heads.predicting import Prediction, write_csv
 
     with pytest.raises(SystemExit):
         main(["report", str(tmp_path / "\x1b]0;title\x07")])
@@ -285,7 +285,7 @@ def test_a_worker_that_loads_another_encoder_than_before_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     spec = own_encoder(tmp_path, "drawn_anew", make="Hidden", weight="__import__('random').random()")
-    slot = Slot(spec, "cpu")
+    slot = WorkerProcess(spec, "cpu")
     try:
         slot.open()
         slot._stop()
@@ -302,7 +302,7 @@ def test_test_pictures_that_are_trained_on_are_named(tmp_path: Path) -> None:
 
     assert shared_pictures(Data(split(1, 2), split(3), split(4, 5), ())) == (0, "", "")
     assert shared_pictures(Data(split(1, 2), split(3), split(4, 3, 2), ())).sentence == (
-        "2 test pictures are trained on, too, such as test 1 (validation 0)"
+        "2 test images are trained on, too, such as test 1 (validation 0)"
     )
     for name, grey in (("a", 1), ("b", 2), ("c", 1), ("d", 3)):
         Image.new("RGB", (4, 4), (grey, grey, grey)).save(tmp_path / f"{name}.png")
@@ -327,7 +327,7 @@ def test_a_result_says_which_test_pictures_train(tmp_path: Path, monkeypatch: py
         benchmark, encoder="micro-clip/random", output=tmp_path / "run", data_root=tmp_path / "data", show=False
     )
     assert result.data["shared"] == 8
-    assert result.note.startswith("8 test pictures are trained on, too, such as ")
+    assert result.note.startswith("8 test images are trained on, too, such as ")
 
 
 def test_every_pixel_is_in_the_mark_of_stored_features() -> None:
@@ -343,8 +343,8 @@ def test_limits_are_named_and_can_be_changed(tmp_path: Path, monkeypatch: pytest
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "1000")
-    over = r"more than 1,000; GATE_RUNNER_MAX_BYTES sets another limit"
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "1000")
+    over = r"more than 1,000; WARY_FILES_MAX_BYTES sets another limit"
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(5000))
     with pytest.raises(DataError, match=rf"a.zip: zeros has 5,000 bytes, {over}"):
@@ -356,22 +356,22 @@ def test_limits_are_named_and_can_be_changed(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(DataError, match=rf"a.tar.gz: zeros has 5,000 bytes, {over}"):
         archives.read_packed(tmp_path / "a.tar.gz", ["zeros"])
     (tmp_path / "a.json").write_text("[" + "1," * 1000 + "1]")
-    with pytest.raises(DataError, match=rf"a.json has 2,003 bytes, {over}"):
+    with pytest.raises(DataError, match=rf"a.json: the file has 2,003 bytes, {over}"):
         read_json(tmp_path / "a.json")
     parquet.write_table(pyarrow.table({"path": ["x" * 5000] * 3}), tmp_path / "a.parquet", compression="zstd")
     with pytest.raises(DataError, match=rf"a.parquet, row group 0 has [\d,]+ bytes, {over}"):
         list(table(tmp_path / "a.parquet", ["path"]))
-    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "100000")
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "100000")
     assert len(list(table(tmp_path / "a.parquet", ["path"]))) == 3
     assert len(archives.read(tmp_path / "a.zip", "zeros")) == 5000
-    monkeypatch.setenv("GATE_RUNNER_MAX_PIXELS", "15")
+    monkeypatch.setenv("WARY_FILES_MAX_PIXELS", "15")
     Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
     with pytest.raises(
-        DataError, match=r"a.png has 16 pixels, more than 15, and PNG is only decoded whole: .*GATE_RUNNER_MAX_PIXELS"
+        DataError, match=r"a.png has 16 pixels, more than 15, and PNG is only decoded whole: .*WARY_FILES_MAX_PIXELS"
     ):
         decode(str(tmp_path / "a.png"))
-    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "many")
-    with pytest.raises(DataError, match="GATE_RUNNER_MAX_BYTES is 'many', expected a positive whole number"):
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "many")
+    with pytest.raises(DataError, match="WARY_FILES_MAX_BYTES is 'many', expected a positive whole number"):
         archives.read(tmp_path / "a.zip", "zeros")
 
 
@@ -457,7 +457,7 @@ def test_a_tiff_of_many_directories_is_read_at_once(tmp_path: Path) -> None:
 def test_a_named_pipe_is_not_waited_for(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"a.{ending}"
     os.mkfifo(path)
-    with pytest.raises(DataError, match=r"a\.\w+ is no file that holds data, but a pipe"):
+    with pytest.raises(DataError, match=r"a\.png is no file that holds data, but a pipe|a\.json: a folder or a pipe"):
         decode(str(path)) if ending == "png" else read_json(path)
 
 
@@ -503,10 +503,10 @@ def test_nifti_has_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     path = tmp_path / "a.nii.gz"
     nibabel.save(nibabel.Nifti1Image(np.zeros((40, 50, 60), np.uint8), np.eye(4)), path)
     assert volume(path).shape == (40, 50, 60)
-    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "500000")
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "500000")
     with pytest.raises(DataError, match=r"a.nii.gz, as numbers, has 960,000 bytes, more than 500,000"):
         volume(path)
-    monkeypatch.delenv("GATE_RUNNER_MAX_BYTES")
+    monkeypatch.delenv("WARY_FILES_MAX_BYTES")
     head = bytearray(gzip.decompress(path.read_bytes())[:352])
     head[42:48] = struct.pack("<3h", 32_000, 32_000, 4)  # claims 4 GB, holds nothing
     (tmp_path / "b.nii.gz").write_bytes(gzip.compress(head))
@@ -523,17 +523,15 @@ def test_arrays_that_unpack_beyond_the_limit_are_refused_before_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from eevee import EeveeError, read_outcomes
-    from eevee.items import outcomes
     from gate_runner.runs.folder import read_samples
 
     path = tmp_path / "digits.seed0.npz"
     np.savez_compressed(path, models=np.array(["a"]), outcomes=np.zeros((1, 2**20)))
     assert path.stat().st_size < 20_000
-    monkeypatch.setenv("GATE_RUNNER_MAX_BYTES", "1000000")
-    monkeypatch.setattr(outcomes, "_MOST", 1_000_000)
-    with pytest.raises(DataError, match="more than 1,000,000; GATE_RUNNER_MAX_BYTES"):
+    monkeypatch.setenv("WARY_FILES_MAX_BYTES", "1000000")
+    with pytest.raises(DataError, match="more than 1,000,000; WARY_FILES_MAX_BYTES"):
         read_samples(path)
-    with pytest.raises(EeveeError, match="more than 1,000,000"):
+    with pytest.raises(EeveeError, match="more than 1,000,000; WARY_FILES_MAX_BYTES"):
         read_outcomes([path])
 
 
@@ -541,10 +539,10 @@ def test_no_pipe_of_a_strangers_folder_is_waited_for(tmp_path: Path) -> None:
     from gate_data.own import read_benchmark
     from gate_data.readers import nifti
     from gate_data.readers.arrays import stored_shape
-    from gate_runner.encoders.named import read_card
-    from gate_runner.heads.saved import load_head
     from gate_runner.runs.folder import read_manifest, read_samples
     from gate_runner.runs.results import Result
+    from vision_features.encoders.named import read_card
+    from vision_features.heads.saved import load_head
 
     pytest.importorskip("h5py")
     pytest.importorskip("nibabel")
@@ -560,12 +558,14 @@ def test_no_pipe_of_a_strangers_folder_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_an_image_with_two_labels_is_not_scored_by_the_last(tmp_path: Path) -> None:
-    from gate_runner.heads.predicting import true_labels
+    from vision_features.heads.predicting import true_labels
 
     for name in "ab":
         Image.new("RGB", (8, 8)).save(tmp_path / f"{name}.png")
     (tmp_path / "labels.csv").write_text("image,label\na.png,cat\nb.png,dog\na.png,cat\n")
     assert [label for _, label in sorted(true_labels(tmp_path / "labels.csv").items())] == ["cat", "dog"]
+    (tmp_path / "traps.csv").write_text("image,species,site\na.png,cat,1\nb.png,dog,2\n")
+    assert sorted(true_labels(tmp_path / "traps.csv", "species").values()) == ["cat", "dog"]
     (tmp_path / "labels.csv").write_text("image,label\na.png,cat\nb.png,dog\na.png,dog\n")
     with pytest.raises(DataError, match="line 4: field 'label' is 'dog'"):
         true_labels(tmp_path / "labels.csv")

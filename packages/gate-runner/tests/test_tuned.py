@@ -15,23 +15,20 @@ from torch import Tensor, nn
 import gate_runner
 from gate_runner.benchmarks import BENCHMARKS, DataRequest
 from gate_runner.comparison import compare
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.own import adopt
-from gate_runner.encoders.tuned import load_tuned, save_tuned
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.executors import run
 from gate_runner.planning.probe import probe
 from gate_runner.runs import RunRequest
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.request import make_request, parts_of
+from gate_runner.runs.request import eval_units_of, make_request
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_runs
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job
 from gate_runner.tasks.augmentation import Augmented
-from gate_runner.tasks.backbone import choose_weights, untouched
+from gate_runner.tasks.backbone import choose_weights, preserved_encoder
+from gate_runner.tasks.head_initialisation import solved_probe
 from gate_runner.tasks.recipes import checked, recipe_for
-from gate_runner.tasks.started import solved_probe
 from vision_adapters.finetune import interpolate
 from vision_adapters.low_rank import add_lora, merge_lora
 from vision_adapters.rows import sample_generator
@@ -41,6 +38,9 @@ from vision_adapters.training.predictions import averaged
 from vision_adapters.training.wise_ft import mixed
 from vision_adapters.tuning import tuning_data
 from vision_adapters.tuning.anchored import tune_anchored
+from vision_features.encoders import load_encoder
+from vision_features.encoders.own import adopt
+from vision_features.encoders.tuned import load_tuned, save_tuned
 
 IMAGES = torch.randint(0, 256, (2, 3, 16, 16), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
@@ -124,7 +124,7 @@ def test_each_mode_trains_its_weights_and_no_texts(mode: str, expected: set[str]
     needs(mode)
     encoder = tiny()
     mark = encoder.fingerprint()
-    with untouched(encoder):
+    with preserved_encoder(encoder):
         assert set(choose_weights(encoder, "pooled", mode, IMAGES)) == expected
     assert encoder.fingerprint() == mark
     assert not any(weight.requires_grad for weight in encoder.module.parameters())
@@ -136,7 +136,7 @@ def test_low_rank_updates_reach_attentions_of_the_images_tower_only() -> None:
     encoder = load_encoder("micro-clip/random")
     assert encoder.module is not None
     order, mark = [name for name, _ in encoder.module.named_parameters()], encoder.fingerprint()
-    with untouched(encoder):
+    with preserved_encoder(encoder):
         names = choose_weights(encoder, "pooled", "lora", torch.zeros(1, 3, 64, 64, dtype=torch.uint8))
         block = "visual.transformer.resblocks.0"
         assert {name.partition(".lora_")[0] for name in names if name.startswith(f"{block}.")} == {
@@ -192,13 +192,13 @@ def test_layers_that_are_read_and_not_called_get_updates_too() -> None:
 
     encoder = adopt(Towers(), "towers")
     images = torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8)
-    with untouched(encoder):
+    with preserved_encoder(encoder):
         names = choose_weights(encoder, "pooled", "lora", images)
         assert {name.split(".")[2] for name in names} == {"q_proj", "k_proj", "v_proj", "c_proj"}
         encoder.image(encoder.prepare(images)).square().sum().backward()
         weights = dict(encoder.module.named_parameters())
         assert all(bool(weights[name].grad.any()) for name in names if "lora_B" in name)
-    with untouched(encoder):
+    with preserved_encoder(encoder):
         (part,) = {name.split(".")[0] for name in choose_weights(encoder, "pooled", "last-block", images)}
         assert part == "visual"  # the texts' tower has more blocks
 
@@ -266,7 +266,7 @@ def test_a_killed_fine_tuning_ends_with_the_same_bits(mode: str, encoder: str | 
     assert again.scores == whole.scores
     assert again.training["validation"] == whole.training["validation"]
     assert again.training["gradients"] == whole.training["gradients"]
-    if mode == "full":  # pictures that vary train otherwise
+    if mode == "full":  # images that vary train otherwise
         plain = tuned("cifar100", tmp_path / "plain", encoder, tune=mode)
         assert plain.training["gradients"] != whole.training["gradients"]
 
@@ -643,7 +643,7 @@ def test_a_plan_counts_the_head_that_is_trained_before_the_encoder(tmp_path: Pat
     planned = []
     for how in ("probe", "random"):
         settings = Settings(limit=60, device="cpu", tune="full", recipe_fields={**FIELDS, "head_start": how})
-        (part,) = parts_of(RunRequest([benchmark], tiny(), tmp_path / how, settings))
+        (part,) = eval_units_of(RunRequest([benchmark], tiny(), tmp_path / how, settings))
         encoder = tiny()
         encoder.to("cpu")
         mark = encoder.fingerprint()
@@ -666,7 +666,7 @@ def test_a_plan_counts_the_encoding_of_the_whole_training_split_for_a_solved_hea
     settings = Settings(device="cpu", tune="full", recipe_fields=FIELDS)
     encoder = adopt(Slow(), "slow")
     encoder.to("cpu")
-    (part,) = parts_of(RunRequest([BENCHMARKS["cifar100"]], encoder, tmp_path, settings))
+    (part,) = eval_units_of(RunRequest([BENCHMARKS["cifar100"]], encoder, tmp_path, settings))
     assert probe(part, encoder).phases["encode"] >= 0.002 * 1600
 
 
@@ -674,7 +674,7 @@ def test_a_task_is_run_once_and_its_test_images_are_encoded_by_the_trained_encod
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import gate_runner.tasks.labels as task
-    from gate_runner.features import encoding
+    from vision_features.features import encoding
 
     runs, encoded, original = [], [], encoding.encode_pictures
     run_once = task.run_findings
@@ -684,7 +684,7 @@ def test_a_task_is_run_once_and_its_test_images_are_encoded_by_the_trained_encod
         encoded.append(message[4])
         return original(*message, **named)
 
-    monkeypatch.setattr("gate_runner.features.encode_pictures", noted)
+    monkeypatch.setattr("vision_features.features.encode_pictures", noted)
     assert tuned("chexpert", tmp_path / "run", tune="full").status == "ok"
     assert runs == ["full"]
     assert encoded == ["train", "validation"]

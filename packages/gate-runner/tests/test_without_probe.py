@@ -10,10 +10,10 @@ from PIL import Image
 from sklearn import metrics as sk
 
 import gate_runner
-from gate_runner.encoders.encoder import Encoder
 from gate_runner.errors import DataError
 from gate_runner.runs.stored import read_run
 from paired_scores.paired import paired_test
+from vision_features.encoders.encoder import Encoder
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_a_known_benchmark_is_scored_without_a_probe(means: Encoder, tmp_path: P
     assert [score.metric for score in retrieval.scores] == ["map", "recall@1", "recall@5", "recall@10"]
     assert all(score.chance < 1 and score.low <= score.value <= score.high for score in retrieval.scores)
     assert retrieval.training["gallery"] == retrieval.data["test"] - 1
-    assert knn.training["k"] in (1, 3, 5, 10, 20, 50, 100)  # 150 training pictures
+    assert knn.training["k"] in (1, 3, 5, 10, 20, 50, 100)  # 150 training images
     stored = read_run(tmp_path / "a")
     clusters, classes = stored.outcomes(clustering).T
     assert clustering.scores[0].value == pytest.approx(sk.adjusted_mutual_info_score(classes, clusters), abs=1e-9)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,16 +19,17 @@ import gate_runner
 from gate_runner.benchmarks import DataRequest
 from gate_runner.benchmarks.own import own_benchmark
 from gate_runner.benchmarks.resolving import find_benchmark, resolve
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.own import adopt
 from gate_runner.errors import DataError, MissingCapabilityError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Outcome, find_task_type, run_task
+from gate_runner.tasks.drawing import map_colours
 from gate_runner.tasks.segmenting.beside import TRAINED
 from gate_runner.tasks.segmenting.presets import SETS, find_preset
 from gate_runner.tasks.segmenting.tables import overview
 from paired_scores.metrics import evaluate
+from vision_features.encoders import load_encoder
+from vision_features.encoders.own import adopt
 
 from . import _gate_files as write
 
@@ -60,8 +64,8 @@ def test_names_of_variants_are_found_again() -> None:
 
 
 def test_words_find_more_than_the_class_token_and_far_more_than_blind_maps() -> None:
-    """Disjoint intervals on the whole stand-in, and the order of the table by paired tests."""
-    outcomes = {name: outcome_of(f"{NAME}@features={name}", limit=None) for name in ("value", "class-token")}
+    """Disjoint intervals on half of the stand-in; all of it is in benchmarks/words_of_patches.py."""
+    outcomes = {name: outcome_of(f"{NAME}@features={name}", limit=100) for name in ("value", "class-token")}
     best, plain = (outcomes[name].scores[0] for name in ("value", "class-token"))
     assert best.low > plain.high
     assert best.low > 3 * best.chance
@@ -71,14 +75,23 @@ def test_words_find_more_than_the_class_token_and_far_more_than_blind_maps() -> 
     assert beside["blind"]["miou"][0] == best.chance
 
 
-def test_an_encoder_of_random_weights_is_below_twice_the_blind_level() -> None:
-    score = outcome_of(f"{NAME}@features=sclip", limit=120, encoder="micro-clip/random").scores[0]
-    assert score.value < 2 * score.chance < 0.12
+def test_patches_of_micro_dense_have_words_of_large_things() -> None:
+    """The good variants are above the class-token grid and the blind map, intervals and all; random weights are not."""
+    encoder = load_encoder("micro-dense")
+    score = {
+        name: outcome_of(f"large-things@features={name}", limit=60, encoder=encoder).scores[0]
+        for name in ("class-token", "value", "sclip", "clearclip", "naclip")
+    }
+    plain = score.pop("class-token")
+    assert all(each.low > plain.high > plain.chance for each in score.values())
+    assert min(each.low for each in score.values()) > 5 * plain.chance
+    random = outcome_of("large-things@features=sclip", limit=60, encoder="micro-dense/random:3").scores[0]
+    assert random.value < random.chance + 0.02
 
 
 def test_a_score_is_the_metric_of_a_plain_loop() -> None:
-    from gate_runner.encoders.patch_features import find_variant
-    from gate_runner.encoders.surgery import Surgery
+    from vision_features.encoders.patch_features import find_variant
+    from vision_features.encoders.surgery import Surgery
 
     given = outcome_of(f"{NAME}@features=maskclip", limit=10)
     encoder, benchmark = load_encoder("micro-clip"), find_benchmark(NAME)
@@ -149,6 +162,27 @@ def test_a_run_a_report_and_a_table(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert page.count("image, truth and answer") >= 20
     assert "Linear head trained on the same patches" in page
+    keys = re.findall(r'aria-label="Colours of classes">(.*?)</ul>', page)
+    named = [re.findall(r'fill="(#[0-9a-f]{6})"/></svg>(\w+)<', key) for key in keys]
+    assert [[name for _, name in entries] for entries in named] == [list(classes_of_colours())] * 2
+    assert all(len({colour for colour, _ in entries}) == 10 for entries in named)
+
+
+def classes_of_colours() -> tuple[str, ...]:
+    return find_benchmark(NAME).load("micro", DataRequest(None, 5)).classes
+
+
+def test_a_class_has_the_colour_that_the_key_names() -> None:
+    labels = np.array([[0, 2, 1], [255, -100, 2]])
+    pixels, key = map_colours(labels, ("background", "cat", "dog"))
+    assert set(key) == {"background", "cat", "dog", "counts nowhere"}
+    for (row, column), name in {(0, 0): "background", (0, 1): "dog", (0, 2): "cat", (1, 1): "counts nowhere"}.items():
+        assert tuple(pixels[row, column]) == key[name]
+    assert tuple(pixels[1, 0]) == key["counts nowhere"] == (255, 255, 255)
+    many, names = map_colours(np.arange(60)[None], tuple(map(str, range(60))))
+    apart = np.abs(many[0, :, None].astype(int) - many[0, None].astype(int)).sum(axis=-1)[np.triu_indices(60, 1)]
+    assert apart.min() >= 12
+    assert len(names) == 60
 
 
 class Silent(nn.Module):
@@ -229,7 +263,7 @@ def test_own_maps_are_scored_at_their_own_size_without_training_images(tmp_path:
 def test_own_maps_that_cannot_be_scored_say_why(tmp_path: Path) -> None:
     path = written(tmp_path / "sizes")
     Image.fromarray(np.zeros((10, 20), np.uint8)).save(tmp_path / "sizes/masks/test/1.png")
-    with pytest.raises(DataError, match=r"another shape than their pictures, such as .*masks/test/1\.png: 20 x 10 for"):
+    with pytest.raises(DataError, match=r"another shape than their images, such as .*masks/test/1\.png: 20 x 10 for"):
         own_outcome(path)
     path = written(tmp_path / "values")
     Image.fromarray(np.full((64, 64), 9, np.uint8)).save(tmp_path / "values/masks/test/1.png")
@@ -273,6 +307,7 @@ def test_packs_are_the_eight_published_sets_and_the_stand_ins(tmp_path: Path) ->
     assert [(benchmark.id, set(benchmark.sources)) for benchmark in made] == [
         (f"ade20k@{NAME}", {"micro"}),
         (NAME, {"micro"}),
+        ("large-things", {"micro"}),
     ]
     write.voc(tmp_path)
     results = gate_runner.run(
@@ -289,3 +324,22 @@ def test_packs_are_the_eight_published_sets_and_the_stand_ins(tmp_path: Path) ->
     assert things.training["threshold"]["rule"] == "none"
     pixels = sum(row["pixels"] for row in with_background.training["by_class_iou"])
     assert pixels == 2 * (10 - 1) * 12  # at their own size, without the borders
+
+
+BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "open_vocabulary.py"
+
+
+@pytest.mark.skipif(not BENCHMARK.is_file(), reason="benchmarks lie beside a package's sources, not in its wheel")
+def test_a_preset_takes_the_folder_whose_lists_are_its_own(tmp_path: Path) -> None:
+    words_of = runpy.run_path(str(BENCHMARK))["words_of"]
+    preset = replace(find_preset("sclip"), words={"voc20": hashlib.md5(b"cat\n").hexdigest()})
+    own, other, empty = (tmp_path / name for name in ("own", "other", "empty"))
+    for folder, content in ((own, b"cat\n"), (other, b"dog\n"), (empty, None)):
+        folder.mkdir()
+        if content is not None:
+            (folder / "cls_voc20.txt").write_bytes(content)
+    words_of.__globals__["find_preset"] = lambda name: preset
+    assert words_of([other, empty, own], "sclip") == own
+    assert words_of([], "sclip") is None
+    with pytest.raises(SystemExit, match=r"other: another cls_voc20\.txt; .*empty: no cls_voc20\.txt"):
+        words_of([other, empty], "sclip")

@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from eqben_builder import micro
 from eqben_builder.micro.statements import Exists
-from gate_runner.encoders.micro_clip import FILES, MicroTokenizer, build_micro_clip
+from vision_features.encoders.micro_clip import FILES, MicroTokenizer, build_micro_clip
 
 TRAINING_SEED = 1_000_000
 HELD_OUT_SEED = 500_000
@@ -156,11 +157,16 @@ def contrastive_step(
     return loss.item(), [for_scale if p is model.logit_scale else next(totals) for p in model.parameters()]
 
 
-def train(arguments: argparse.Namespace, tokenizer: MicroTokenizer) -> tuple[nn.Module, float]:
+def train(
+    arguments: argparse.Namespace,
+    tokenizer: MicroTokenizer,
+    architecture: dict[str, Any] = ARCHITECTURE,
+    batch_at: Callable[[int, int, MicroTokenizer], tuple[Tensor, Tensor]] = training_batch,
+) -> tuple[nn.Module, float]:
     """Train, or go on from the checkpoint in the work directory; returns the model and the seconds taken in all."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    model: Any = build_micro_clip(ARCHITECTURE, arguments.seed).train()
+    model: Any = build_micro_clip(architecture, arguments.seed).train()
     decayed = [p for p in model.parameters() if p.ndim >= 2]
     kept = [p for p in model.parameters() if p.ndim < 2]
     groups = [{"params": decayed, "weight_decay": 0.05}, {"params": kept, "weight_decay": 0.0}]
@@ -184,12 +190,12 @@ def train(arguments: argparse.Namespace, tokenizer: MicroTokenizer) -> tuple[nn.
         plain_attention,
         ThreadPoolExecutor(arguments.threads, initializer=torch.set_num_threads, initargs=(1,)) as pool,
     ):
-        coming = pool.submit(training_batch, first, arguments.batch, tokenizer)
+        coming = pool.submit(batch_at, first, arguments.batch, tokenizer)
         for step in range(first, last):
             for group in optimiser.param_groups:
                 group["lr"] = learning_rate(step, arguments.steps, arguments.lr, arguments.warm_up, arguments.decay)
             images, ids = coming.result()
-            coming = pool.submit(training_batch, step + 1, arguments.batch, tokenizer)
+            coming = pool.submit(batch_at, step + 1, arguments.batch, tokenizer)
             loss, gradients = contrastive_step(model, images, ids, pool, arguments.precision)
             for parameter, gradient in zip(model.parameters(), gradients, strict=True):
                 parameter.grad = gradient
@@ -281,7 +287,13 @@ def group_score(model: nn.Module, tokenizer: MicroTokenizer, pairs: list[micro.P
 
 
 def export(
-    model: nn.Module, record: dict[str, Any], table: dict[str, tuple[float, float, float]], target: Path
+    model: nn.Module,
+    record: dict[str, Any],
+    table: dict[str, tuple[float, float, float]],
+    target: Path,
+    name: str = "micro-clip",
+    architecture: dict[str, Any] = ARCHITECTURE,
+    card: str | None = None,
 ) -> None:
     """Write config.json, vocab.txt, weights.safetensors and MODEL_CARD.md."""
     target.mkdir(parents=True, exist_ok=True)
@@ -290,8 +302,8 @@ def export(
     (target / "weights.safetensors").chmod(0o644)
     record["weights_sha256"] = hashlib.sha256((target / "weights.safetensors").read_bytes()).hexdigest()
     config = {
-        "name": "micro-clip",
-        **ARCHITECTURE,
+        "name": name,
+        **architecture,
         "preprocess_cfg": {"size": SIZE, "mean": MEAN, "std": STD, "mode": "RGB", "interpolation": "bicubic"},
         "training": record,
     }
@@ -299,7 +311,8 @@ def export(
     (target / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n", encoding="utf-8")
     rows = "\n".join(f"| {name} | {s:.3f} | {r:.3f} | {c:.3f} |" for name, (s, r, c) in table.items())
     parameters = sum(p.numel() for p in model.parameters())
-    (target / "MODEL_CARD.md").write_text(CARD.format(rows=rows, millions=parameters / 1e6, **record), encoding="utf-8")
+    text = (card or CARD).format(rows=rows, millions=parameters / 1e6, **record)
+    (target / "MODEL_CARD.md").write_text(text, encoding="utf-8")
 
 
 CARD = """# micro-clip
@@ -349,15 +362,16 @@ def hardware() -> str:
     return f"{os.cpu_count()} cores of {names[0] if names else platform.processor() or platform.machine()}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parsed(about: str | None, *, steps: int, decay: int, lr: float, warm_up: int) -> argparse.Namespace:
+    """Return the arguments of a training, its work directory made."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work-dir", type=Path, required=True, help="holds the checkpoint, to go on from")
-    parser.add_argument("--steps", type=int, default=1050, help="in all; may change until the decay begins")
-    parser.add_argument("--decay", type=int, default=300, help="steps of falling learning rate at the end")
+    parser.add_argument("--steps", type=int, default=steps, help="in all; may change until the decay begins")
+    parser.add_argument("--decay", type=int, default=decay, help="steps of falling learning rate at the end")
     parser.add_argument("--until", type=int, default=10**9, help="stop after this step, to be continued later")
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--warm-up", type=int, default=100)
+    parser.add_argument("--lr", type=float, default=lr)
+    parser.add_argument("--warm-up", type=int, default=warm_up)
     parser.add_argument("--seed", type=int, default=0, help="of the initial weights")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
@@ -366,30 +380,55 @@ def main() -> None:
     parser.add_argument("--export", action="store_true", help="write into the package, not the work directory")
     arguments = parser.parse_args()
     arguments.work_dir.mkdir(parents=True, exist_ok=True)
-    tokenizer = MicroTokenizer(VOCABULARY, MODEL_CFG["text_cfg"]["context_length"])
-    model, seconds = train(arguments, tokenizer)
-    # The scores are those of the float16 weights that are shipped.
-    model.load_state_dict({name: tensor.half().float() for name, tensor in model.state_dict().items()})
-    trained, random = evaluate(model, tokenizer), evaluate(build_micro_clip(ARCHITECTURE, 0).eval(), tokenizer)
-    table = {name: (score, random[name][0], chance) for name, (score, chance) in trained.items()}
-    for name, (score, untrained, chance) in table.items():
-        print(f"{name:45s} {score:.3f}   random weights {untrained:.3f}   chance {chance:.3f}")
+    return arguments
+
+
+def recorded(
+    arguments: argparse.Namespace, seconds: float, table: dict[str, tuple[float, float, float]]
+) -> dict[str, Any]:
+    """Return how a model was trained, on what, and its scores."""
     import open_clip
 
     names = ("steps", "batch", "lr", "warm_up", "decay", "seed", "threads", "precision")
-    record = {name: getattr(arguments, name) for name in names} | {
+    return {name: getattr(arguments, name) for name in names} | {
         "pairs": min(arguments.steps, arguments.until) * arguments.batch,
         "minutes": round(seconds / 60, 1),
         "hardware": hardware(),
-        "easy_pairs": EASY_PAIRS,
         "words": len(VOCABULARY),
-        "training_seeds": [TRAINING_SEED, TRAINING_SEED + 1],
-        "held_out_seeds": [HELD_OUT_SEED, HELD_OUT_SEED + 3],
         "python": platform.python_version(),
         "torch": torch.__version__,
         "open_clip": open_clip.__version__,
         "numpy": np.__version__,
         "scores": {name: round(score, 4) for name, (score, _, _) in table.items()},
+    }
+
+
+def beside_random(
+    trained: dict[str, tuple[float, float]], random: dict[str, tuple[float, float]]
+) -> dict[str, tuple[float, float, float]]:
+    """Return each score with that of random weights and chance, and print them."""
+    table = {name: (score, random[name][0], chance) for name, (score, chance) in trained.items()}
+    for name, (score, untrained, chance) in table.items():
+        print(f"{name:45s} {score:.3f}   random weights {untrained:.3f}   chance {chance:.3f}")
+    return table
+
+
+def as_shipped(model: nn.Module) -> nn.Module:
+    """Return a model with its weights rounded to float16, whose scores are those of what is shipped."""
+    model.load_state_dict({name: tensor.half().float() for name, tensor in model.state_dict().items()})
+    return model
+
+
+def main() -> None:
+    arguments = parsed(__doc__, steps=1050, decay=300, lr=1e-3, warm_up=100)
+    tokenizer = MicroTokenizer(VOCABULARY, MODEL_CFG["text_cfg"]["context_length"])
+    model, seconds = train(arguments, tokenizer)
+    trained = evaluate(as_shipped(model), tokenizer)
+    table = beside_random(trained, evaluate(build_micro_clip(ARCHITECTURE, 0).eval(), tokenizer))
+    record = recorded(arguments, seconds, table) | {
+        "easy_pairs": EASY_PAIRS,
+        "training_seeds": [TRAINING_SEED, TRAINING_SEED + 1],
+        "held_out_seeds": [HELD_OUT_SEED, HELD_OUT_SEED + 3],
     }
     export(model, record, table, FILES if arguments.export else arguments.work_dir)
 

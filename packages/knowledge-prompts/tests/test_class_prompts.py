@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge_prompts import ClassPrompts, built_in_sets, load_class_prompts
+from knowledge_prompts import ClassPrompts, StoredKnowledge, build_prompts, built_in_sets, load_class_prompts
 from knowledge_prompts.prompts.class_prompts import fill, without_aliases
 
 # Number of classes and templates: ELEVATER's table 5 and CLIP's published prompts.
@@ -112,7 +112,7 @@ def test_unknown_names_list_the_known_ones(tmp_path):
 def test_a_key_of_a_users_file_that_is_given_twice_is_refused(tmp_path):
     path = tmp_path / "own.json"
     path.write_text('{"templates": ["a {}."], "classes": ["hen"], "classes": ["cock"]}')
-    with pytest.raises(ValueError, match=r"own\.json: key 'classes' is given twice in one object"):
+    with pytest.raises(ValueError, match=r"own\.json: the key 'classes' comes twice in one object"):
         load_class_prompts(path)
 
 
@@ -121,3 +121,48 @@ def test_class_names_that_look_the_same_are_refused(tmp_path):
     path.write_text("caf\u00e9\ncafe\u0301\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"own\.txt: class names 'caf\\xe9' and 'cafe\\u0301' look the same"):
         load_class_prompts(path)
+
+
+def test_classes_are_taken_in_their_order_whatever_holds_them_and_sets_have_none():
+    """A set's order changed with each start of Python, and a generator's templates were used up by their check."""
+    numpy = pytest.importorskip("numpy")
+    names, templates = ["owl", "wren", "crane"], ["a {}.", "the {}."]
+    plain = ClassPrompts("birds", tuple(templates), tuple(names))
+    held = [names, numpy.array(names), iter(names)]
+    for classes, given_templates in zip(held, [templates, numpy.array(templates), iter(templates)], strict=True):
+        prompts = ClassPrompts("birds", given_templates, classes)
+        assert prompts == plain
+        assert prompts.plain("wren") == ("a wren.", "the wren.")
+        assert all(type(name) is str for name in prompts.classes)
+    for unordered in (set(names), frozenset(names), dict.fromkeys(names)):
+        with pytest.raises(ValueError, match=r"classes is a .*; expected a list, whose order"):
+            ClassPrompts("birds", templates, unordered)
+        with pytest.raises(ValueError, match=r"classes is a .*; expected a list, whose order"):
+            build_prompts(plain, classes=unordered)
+    own = ClassPrompts("birds", templates, names, texts={"owl": (text for text in ["an owl", "owls"])})
+    assert own.plain("owl") == own.plain("owl") == ("an owl", "owls")
+
+
+@pytest.mark.parametrize("other", ["great  white", "great white ", "great\u00a0white", "great wh\u200bite"])
+def test_names_that_look_alike_are_refused(other):
+    with pytest.raises(ValueError, match="look the same"):
+        ClassPrompts("fish", ["a {}."], ["great white", other])
+
+
+@pytest.mark.parametrize("loose", [False, True])
+def test_knowledge_is_found_under_a_name_whose_letters_are_in_parts(loose):
+    """macOS writes names of folders so: what was known of such a class was left out."""
+    composed, parts = "hibou é", "hibou e\u0301"
+    for stored, written in ((composed, parts), (parts, composed)):
+        source = StoredKnowledge({stored: ["an owl"]}, name="own", loose=loose)
+        assert source.items(written) == ("an owl",)
+        assert source.unused([written]) == []
+        built = build_prompts(ClassPrompts("birds", ["a {}."], [written, "wren"]), source)
+        assert built.without_knowledge == ["wren"]
+    with pytest.raises(ValueError, match="are one name"):
+        StoredKnowledge({composed: ["a"], parts: ["b"]}, name="own", loose=loose)
+
+
+def test_texts_of_a_class_may_come_one_by_one():
+    source = StoredKnowledge({"owl": (text for text in ["a bird", "of prey"])}, name="own")
+    assert source.items("owl") == source.items("owl") == ("a bird", "of prey")

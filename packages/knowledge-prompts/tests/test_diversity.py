@@ -89,3 +89,10 @@ def test_concept_features_count_a_name_once():
     features = concept_features(lambda texts: np.array([[len(t), 1.0] for t in texts]), ["owl", "tench", "owl"])
     assert features.shape == (2, 2)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1, rtol=1e-6)
+
+
+def test_masked_features_of_a_concept_are_refused():
+    features = np.ma.masked_array(np.eye(3, 4), [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    with pytest.raises(ValueError, match="row 1: a value is masked"):
+        concept_spread(features)
+    assert concept_spread(np.ma.masked_array(np.eye(3, 4))) == concept_spread(np.eye(3, 4))

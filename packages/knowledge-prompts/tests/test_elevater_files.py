@@ -102,7 +102,7 @@ GOOD = '{"classname": "cat", "def_wiki": null, "path_wn": "", "def_wn": ""}'
         (f"[{GOOD},\n{GOOD[:-1]}\n oops}}]", ", line 3: not JSON"),
         (f"[{GOOD}\n{GOOD}]", r", line 2: not JSON \(Expecting ',' delimiter"),
         (f"[{GOOD}]\nmore", r", line 2: not JSON \(Extra data"),
-        ('[{"classname": "cat", "classname": "dog"}]', ": key 'classname' is given twice in one object"),
+        ('[{"classname": "cat", "classname": "dog"}]', ": the key 'classname' comes twice in one object"),
         (f"[{GOOD},\n3]", ", entry 2: expected an object with classname, def_wiki, path_wn, def_wn; found int"),
         ('[\n\n{"classname": "cat"}]', ", entry 1: field 'def_wiki' is missing"),
         ("[" + GOOD.replace('"cat"', "7") + "]", ", entry 1: field 'classname' is 7"),

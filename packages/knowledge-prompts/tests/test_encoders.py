@@ -13,6 +13,7 @@ from knowledge_prompts import (
     build_prompts,
     class_embeddings,
     open_clip_text,
+    open_clip_text_with_context,
     stored_sources,
 )
 from knowledge_prompts.encoding.tokens import token_rules
@@ -89,6 +90,26 @@ def test_open_clips_text_at_any_length(open_clip, clip_model):
     with pytest.raises(ValueError, match="pools by 'last'"):
         open_clip_text(clip_model)
     clip_model.text_pool_type = "argmax"
+
+
+def test_vectors_stand_where_words_were(open_clip, clip_model):
+    """The embeddings of the words themselves give the text's own feature; gradients reach the vectors."""
+    ids = open_clip.SimpleTokenizer()(["a photo of an owl.", "a photo of a snowy owl."])
+    encode = open_clip_text_with_context(clip_model)
+    with torch.no_grad():
+        own = clip_model.token_embedding(ids)
+        expected = clip_model.encode_text(ids)
+        torch.testing.assert_close(encode(ids, own[:, 1:4]), expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(encode(ids, own[0, 1:4]), expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(encode(ids), expected, atol=1e-5, rtol=1e-5)
+        assert not torch.allclose(encode(ids, own[0, 1:4].flip(1)), expected, atol=1e-2)
+    vectors = torch.zeros(3, 32, requires_grad=True)
+    encode(ids[:, :12], vectors).sum().backward()
+    assert float(vectors.grad.norm()) > 0
+    with pytest.raises(ValueError, match="10 vectors do not fit before the end token of text 0"):
+        encode(ids, torch.zeros(10, 32))
+    with pytest.raises(ValueError, match="Linear does not show its token embeddings"):
+        open_clip_text_with_context(torch.nn.Linear(1, 1))
 
 
 def test_stanford_cars_with_generated_knowledge_is_reported(open_clip, shared_knowledge):

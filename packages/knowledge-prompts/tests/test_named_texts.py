@@ -53,7 +53,7 @@ def test_loose_names(tmp_path):
     ("text", "message"),
     [
         ('{"hen": ["a"],\n"owl": "b"}', ", class 'owl': expected a list of texts, found 'b'"),
-        ('{"hen": ["a"],\n\n"hen": ["b"]}', ": key 'hen' is given twice"),
+        ('{"hen": ["a"],\n\n"hen": ["b"]}', ": the key 'hen' comes twice"),
         ('[["hen"]]', ": expected one JSON object, found list"),
         ('{3: ["a"]}', ", line 1: not JSON"),
         ('{"hen": ["a"],\n', ", line 2: not JSON"),

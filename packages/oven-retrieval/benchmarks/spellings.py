@@ -5,7 +5,8 @@
 The 300 pairs of `tests/spellings.txt`, whose names lie among WordNet's (Debian's wordnet-base) and, in another table,
 alone. A pair counts where the first answer has its name. `link` as it is by default, `link` with every switch (typos,
 diacritics, bigrams for scripts without spaces), without n-grams, and a plain BM25 over character trigrams of the
-names, case-folded and without accents (bm25s's, k1 1.2, b .75).
+names, case-folded and without accents (bm25s's, k1 1.2, b .75); the same over what
+`anyascii` makes of all letters, if it is installed.
 """
 
 from __future__ import annotations
@@ -35,20 +36,26 @@ def read_pairs() -> list[tuple[str, str, str, str]]:
     return [tuple(line.split(";")) for line in lines if not line.startswith("#")]
 
 
-def trigrams(text: str) -> list[str]:
+try:
+    from anyascii import anyascii
+except ImportError:
+    anyascii = None
+
+
+def trigrams(text: str, ascii_only: bool = False) -> list[str]:
     """Of the case-folded text without accents, a blank at either end."""
-    marked = unicodedata.normalize("NFKD", text.casefold())
+    marked = unicodedata.normalize("NFKD", anyascii(text).casefold() if ascii_only else text.casefold())
     bare = f" {''.join(c for c in marked if unicodedata.category(c) != 'Mn')} "
     return [bare[i : i + 3] for i in range(len(bare) - 2)] or [bare]
 
 
-def plain_bm25(names: list[str], texts: list[str]) -> list[int]:
+def plain_bm25(names: list[str], texts: list[str], ascii_only: bool = False) -> list[int]:
     """The best name of each text, -1 where none shares a trigram."""
     engine = bm25s.BM25(k1=1.2, b=0.75, method="robertson")
-    engine.index([trigrams(name) for name in names], show_progress=False)
+    engine.index([trigrams(name, ascii_only) for name in names], show_progress=False)
     best = []
     for text in texts:
-        indexed = [t for t in trigrams(text) if t in engine.vocab_dict]
+        indexed = [t for t in trigrams(text, ascii_only) if t in engine.vocab_dict]
         best.append(int(engine.get_scores(indexed).argmax()) if indexed else -1)
     return best
 
@@ -91,9 +98,10 @@ def measure(pairs, others: list[str]) -> dict:
                 for link, good, (_, _, text, name) in zip(links, hits[label], pairs, strict=True)
                 if not good
             ]
-    hits["BM25 over trigrams"] = [
-        best >= 0 and names[best] == names[right] for best, right in zip(plain_bm25(names, texts), truth, strict=True)
-    ]
+    for label, ascii_only in (("BM25 over trigrams", False), ("BM25 over trigrams of anyascii", True)):
+        if anyascii is not None or not ascii_only:
+            best_of = zip(plain_bm25(names, texts, ascii_only), truth, strict=True)
+            hits[label] = [best >= 0 and names[best] == names[right] for best, right in best_of]
     return {
         "names": len(names),
         "found": table(pairs, hits),

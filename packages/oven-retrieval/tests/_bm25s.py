@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oven_retrieval.names.impacts import K1, B
-from oven_retrieval.names.pruned import best_entities
+from oven_retrieval.names.places import best_entities
 from oven_retrieval.ranking import Ranking, check_k
 
 bm25s = pytest.importorskip("bm25s")

@@ -168,3 +168,10 @@ def test_a_list_of_names_that_is_not_there_is_named(
     assert capsys.readouterr().err.splitlines()[-1] == (
         "oven: names.csv: no such file; expected one name per line, or - for standard input"
     )
+
+
+def test_the_mark_of_a_file_s_bytes_is_no_part_of_its_first_line():
+    from oven_retrieval.commands.link import _decoded
+
+    assert _decoded([b"\xef\xbb\xbfowl", b"wren"], "queries.txt", 0) == ["owl", "wren"]
+    assert _decoded([b"\xef\xbb\xbfowl"], "queries.txt", 5) == ["\ufeffowl"]

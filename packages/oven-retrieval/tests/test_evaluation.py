@@ -403,3 +403,11 @@ def test_several_models_three_splits_and_a_figure(tmp_path, capsys, monkeypatch)
     part = {"honest": {"query": dict.fromkeys(("seen", "unseen", "harmonic"), (0,))}}
     with pytest.raises(ValueError, match="b: expected the splits query, got human"):
         model_table({"a": part, "b": {"honest": {"human": {}}}})
+
+
+def test_groups_named_by_whole_numbers_are_groups() -> None:
+    """0 was no label, and 3 that of the question at place 3."""
+    correct = np.repeat([True, False, True, False], 4)
+    numbers = np.repeat([0, 3, 2, 5], 4).tolist()
+    named = [f"group {number}" for number in numbers]
+    assert effective_size(correct, numbers) == effective_size(correct, named) < 4  # type: ignore[arg-type]

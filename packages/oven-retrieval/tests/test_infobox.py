@@ -1,4 +1,4 @@
-"""First pictures of Wikipedia's infoboxes: wikitext as it is written, dumps that the test writes, a build with both."""
+"""First images of Wikipedia's infoboxes: wikitext as it is written, dumps that the test writes, a build with both."""
 
 from __future__ import annotations
 

@@ -9,11 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numba
 import pytest
-from numba.core import caching
 
-from oven_retrieval.names.jit import jit
+numba = pytest.importorskip("numba")
+
+from numba.core import caching  # noqa: E402 - where it is installed
+
+from oven_retrieval.names.jit import jit  # noqa: E402 - likewise
 
 
 def double(value):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from oven_retrieval import (
     Entity,
     add_entities,
     build_kb,
-    build_linker,
     build_name_index,
     remove_entities,
     update_name_index,
@@ -24,6 +22,8 @@ from oven_retrieval.names import PrunedIndex, build_impacts
 from oven_retrieval.readers import read_jsonl
 from oven_retrieval.tokens import bigrams, words
 from oven_retrieval.workspace import link_lines
+
+from ._definition import LINKERS
 
 ENTITIES = [
     Entity("Q1", "Gift", aliases=("Poison", "Venom"), language="de", alias_languages=("en", "en fr")),
@@ -55,7 +55,7 @@ def test_tags_are_kept_and_come_back(kb):
     assert not (plain.path / "language.bin").exists()
 
 
-@pytest.mark.parametrize("make", [build_linker, partial(build_linker, engine="rank_bm25")])
+@pytest.mark.parametrize("make", LINKERS)
 def test_only_names_of_a_language_count(kb, make):
     linker = make(kb)
     linker.typos = True

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 from collections import defaultdict
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +27,8 @@ from oven_retrieval import (
     open_name_index,
 )
 from oven_retrieval.tokens import fold, whitespace, words
+
+from ._definition import LINKERS
 
 CITIES = [
     Entity("Q1", "PARIS", popularity=9),
@@ -55,7 +56,7 @@ def data_folder():
     return None
 
 
-@pytest.fixture(scope="module", params=[build_linker, partial(build_linker, engine="rank_bm25")])
+@pytest.fixture(scope="module", params=LINKERS)
 def linker(request, tmp_path_factory):
     return request.param(build_kb(CITIES, tmp_path_factory.mktemp("kb") / "kb"))
 
@@ -249,7 +250,7 @@ def test_every_wordnet_name_and_alias_links_to_an_entity_that_has_it(tmp_path):
     assert sum(len(rows) > 1 for rows in holders.values()) > 5_000
 
 
-@pytest.mark.parametrize("make", [build_linker, partial(build_linker, engine="rank_bm25")])
+@pytest.mark.parametrize("make", LINKERS)
 @pytest.mark.parametrize("typos", [False, True])
 def test_only_allowed_entities_are_answered_and_as_by_a_search_of_all(tmp_path, make, typos):
     rng = np.random.default_rng(5)

@@ -27,6 +27,8 @@ from oven_retrieval import (
 from oven_retrieval.names.ngrams import NgramIndex, _idf, allowed_edits, distinct_buckets, edit_distance
 from oven_retrieval.tokens import fold, plain
 
+from ._definition import LINKERS
+
 PAIRS = [
     line.split(";")
     for line in (Path(__file__).parent / "spellings.txt").read_text(encoding="utf-8").splitlines()
@@ -154,26 +156,27 @@ def test_typos_come_after_exact_names_and_before_the_others(kb):
         bare.link(["dukc"])
 
 
-def test_one_name_and_a_block_of_names_get_the_same_answers_by_ngrams(kb):
-    for linker in (build_linker(kb), build_linker(kb, engine="rank_bm25")):
-        texts = [
-            "mandarindukc",
-            "dukk",
-            "Дак",
-            "golden gates bridge",
-            "filler nine",
-            "",
-            "zzz",
-            "Golden",
-            "märchen",
-            "x",
-        ]
-        for k in (1, 3):
-            links = linker.link(texts, k)
-            for number, name in enumerate(texts):
-                for column, single in zip(links, linker.link([name], k), strict=True):
-                    np.testing.assert_array_equal(column[number], single[0])
-        assert STEPS[linker.link(["mandarindukc"]).kinds[0, 0]] == "ngrams"
+@pytest.mark.parametrize("make", LINKERS)
+def test_one_name_and_a_block_of_names_get_the_same_answers_by_ngrams(make, kb):
+    linker = make(kb)
+    texts = [
+        "mandarindukc",
+        "dukk",
+        "Дак",
+        "golden gates bridge",
+        "filler nine",
+        "",
+        "zzz",
+        "Golden",
+        "märchen",
+        "x",
+    ]
+    for k in (1, 3):
+        links = linker.link(texts, k)
+        for number, name in enumerate(texts):
+            for column, single in zip(links, linker.link([name], k), strict=True):
+                np.testing.assert_array_equal(column[number], single[0])
+    assert STEPS[linker.link(["mandarindukc"]).kinds[0, 0]] == "ngrams"
 
 
 @pytest.mark.parametrize("names", [2, 3])

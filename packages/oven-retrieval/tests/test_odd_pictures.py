@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -38,3 +39,30 @@ def test_avif_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.avif"
     Image.new("RGB", (16, 16), (200, 20, 20)).save(path, quality=100)
     assert abs(np.asarray(read_rgb(path)).astype(int).mean(axis=(0, 1)) - (200, 20, 20)).max() < 6
+
+
+def grey_tiff(path: Path, values: np.ndarray, photometric: int) -> None:
+    """Write an unpacked TIFF of one row of 16-bit or float values; 0 is white where `photometric` is 0."""
+    kind = {"u": 1, "i": 2, "f": 3}[values.dtype.kind]
+    tags = {256: values.size, 257: 1, 258: values.itemsize * 8, 259: 1, 262: photometric, 273: 8, 277: 1, 278: 1,
+            279: values.nbytes, 339: kind}  # fmt: skip
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    head = struct.pack("<2sHI", b"II", 42, 8 + values.nbytes)
+    path.write_bytes(head + values.tobytes() + struct.pack("<H", len(tags)) + entries + struct.pack("<I", 0))
+
+
+@pytest.mark.parametrize("dtype", ["<u2", "<f4"])
+def test_values_that_grow_darker_are_turned_round(tmp_path: Path, dtype: str) -> None:
+    """Films are scanned so; Pillow turns round 1 and 8 bits alone, and the others came out as negatives."""
+    path, grey = tmp_path / "a.tif", np.arange(256)
+    for photometric in (0, 1):
+        grey_tiff(path, (grey * (257 if dtype == "<u2" else 1)).astype(dtype), photometric)
+        expected = 255 - grey if photometric == 0 else grey
+        assert (np.asarray(read_rgb(path))[0, :, 1] == expected).all()
+
+
+def test_signed_values_of_8_bits_are_refused(tmp_path: Path) -> None:
+    """Pillow takes their bytes for unsigned ones: -1 came out as white, and 127 as grey."""
+    grey_tiff(tmp_path / "a.tif", np.array([-128, -1, 0, 127], np.int8), 1)
+    with pytest.raises(ValueError, match="TIFF of signed values of 8 bits"):
+        read_rgb(tmp_path / "a.tif")

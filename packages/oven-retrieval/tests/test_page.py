@@ -1,4 +1,4 @@
-"""Kinds of errors, the results page and pictures."""
+"""Kinds of errors, the results page and images."""
 
 from __future__ import annotations
 
@@ -136,10 +136,10 @@ def page_of(folder, splits, **options):
 
 @pytest.fixture
 def images(tmp_path):
-    """Pictures of one question and, outside, of another."""
+    """Images of one question and, outside, of another."""
     (tmp_path / "images" / "07").mkdir(parents=True)
     (tmp_path / "images" / "07" / "i0.png").write_bytes(PIXEL)
-    (tmp_path / "images" / "i3.png").write_bytes(b"no picture")
+    (tmp_path / "images" / "i3.png").write_bytes(b"no image")
     (tmp_path / "secret.png").write_bytes(PIXEL)
     return tmp_path / "images"
 

@@ -1,4 +1,4 @@
-"""Pictures of strangers: none starts a program or holds the process."""
+"""Images of strangers: none starts a program or holds the process."""
 
 from __future__ import annotations
 

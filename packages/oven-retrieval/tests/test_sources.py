@@ -171,3 +171,13 @@ def test_a_damaged_packed_file_is_told_with_its_line(tmp_path):
     (tmp_path / "a.jsonl.gz").write_bytes(whole)
     with pytest.raises(EntityFileError, match=r"a.jsonl.gz:\d+: "):
         list(read_jsonl(tmp_path / "a.jsonl.gz"))
+
+
+@pytest.mark.parametrize("value", ["1_0", "１０", True, "1,0"])
+def test_a_popularity_in_other_digits_than_plain_ones_is_refused(tmp_path, value):
+    (tmp_path / "e.jsonl").write_text(json.dumps({"id": "a", "name": "cat", "popularity": value}), encoding="utf-8")
+    with pytest.raises(EntityFileError, match="popularity: expected a number, got"):
+        list(read_jsonl(tmp_path / "e.jsonl"))
+    (tmp_path / "e.csv").write_text(f'id,name,popularity\na,cat,"{value}"\n', encoding="utf-8")
+    with pytest.raises(EntityFileError, match="popularity: expected a number, got"):
+        list(read_csv(tmp_path / "e.csv"))

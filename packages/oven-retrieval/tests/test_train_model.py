@@ -49,7 +49,7 @@ def picture(entity, noise=0.0, seed=0):
 
 
 def read(paths):
-    """Pictures from files that hold `entity seed`."""
+    """Images from files that hold `entity seed`."""
     numbers = [[int(part) for part in path.read_text().split()] for path in paths]
     return torch.stack([picture(entity, 60.0, seed) for entity, seed in numbers])
 
@@ -74,7 +74,7 @@ def make_towers():
 
 @pytest.fixture
 def world(tmp_path):
-    """A knowledge base, images, and questions of 8 pictures an entity."""
+    """A knowledge base, images, and questions of 8 images an entity."""
     kb = build_kb((Entity(f"Q{i}", f"thing {i}", image=f"http://h/{i}.jpg") for i in range(ENTITIES)), tmp_path / "kb")
     images, own = tmp_path / "images" / "00", tmp_path / "own"
     images.mkdir(parents=True)

@@ -122,3 +122,74 @@ def test_what_cannot_be_compared_is_refused() -> None:
         worse_than_another("acc@1", [[np.ones(3)], [np.ones(4)]])
     with pytest.raises(ValueError, match="permutations >= 1"):
         worse_than_another("acc@1", [[np.ones(3)], [np.ones(3)]], permutations=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [(np.nan, "sample 3 is NaN in one"), (np.inf, "sample 3 has the outcome inf")]
+)
+def test_an_outcome_that_one_model_lacks_is_refused(value: float, message: str) -> None:
+    models = [[model] for model in _draw(np.random.default_rng(5), [0.9, 0.5, 0.4], 100)]
+    assert min(worse_than_another("acc@1", models)) < 0.01
+    models[1][0][3] = value
+    with pytest.raises(ValueError, match=message):
+        worse_than_another("acc@1", models)
+
+
+def test_samples_without_an_outcome_in_any_model_do_not_count() -> None:
+    models = [[model] for model in _draw(np.random.default_rng(5), [0.9, 0.5], 100)]
+    padded = [[np.append(model, [np.nan, np.nan])] for (model,) in models]
+    assert worse_than_another("acc@1", padded) == worse_than_another("acc@1", models)
+    with pytest.raises(ValueError, match="none of 2 samples has an outcome"):
+        worse_than_another("acc@1", [[np.full(2, np.nan)]] * 2)
+
+
+def _in_groups(rng: np.random.Generator, models: int, groups: int, size: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """Equal models, each right on whole groups or wrong on them."""
+    labels = np.repeat(np.arange(groups), size)
+    return [(rng.random(groups) < 0.6)[labels].astype(float) for _ in range(models)], labels
+
+
+@pytest.mark.parametrize("metric", ["acc@1", "mean_per_class"])
+def test_two_models_in_clusters_are_one_paired_test_of_clusters(metric: str) -> None:
+    rng = np.random.default_rng(7)
+    labels = rng.integers(0, 9, 60)
+    models = [rng.random(60) < share for share in (0.9, 0.4)]
+    outcomes = [right.astype(float) for right in models]
+    if metric == "mean_per_class":
+        truth = rng.integers(0, 3, 60)
+        outcomes = [np.stack([right, truth], axis=1).astype(float) for right in models]
+    p = worse_than_another(metric, [[outcomes[0]], [outcomes[1]]], clusters=labels)
+    exact = paired_test(metric, [outcomes[0]], [outcomes[1]], clusters=labels).p_permutation  # of all 512 exchanges
+    assert p == [1.0, exact]
+
+
+def test_equal_models_right_on_whole_groups_are_rarely_called_worse() -> None:
+    rng, alone, together = np.random.default_rng(8), 0, 0
+    for draw in range(60):
+        models, labels = _in_groups(rng, 3, 12, 20)
+        seeds = [[model] for model in models]
+        alone += min(worse_than_another("acc@1", seeds, permutations=399, seed=draw)) <= 0.05
+        together += min(worse_than_another("acc@1", seeds, permutations=399, seed=draw, clusters=labels)) <= 0.05
+    assert together <= 0.05 * 60 + 2 * np.sqrt(60 * 0.05 * 0.95)
+    assert alone >= 30  # images alone take one mistake for twenty
+
+
+def test_a_cluster_for_each_sample_changes_nothing() -> None:
+    models = [[model] * 2 for model in _draw(np.random.default_rng(9), [0.9, 0.7, 0.7], 80)]
+    assert worse_than_another("acc@1", models, clusters=range(80)) == worse_than_another("acc@1", models)
+
+
+def test_clusters_that_cannot_be_exchanged_are_refused() -> None:
+    models = [[np.array([1.0, 0, 1])], [np.array([0.0, 0, 1])]]
+    with pytest.raises(ValueError, match="clusters: 2 labels for 3 samples"):
+        worse_than_another("acc@1", models, clusters=["a", "b"])
+    with pytest.raises(ValueError, match="clusters: all 3 samples are of 'a'"):
+        worse_than_another("acc@1", models, clusters=["a", "a", "a"])
+
+
+@pytest.mark.parametrize("direction", ["max", "Higher", "", None])
+def test_a_direction_that_is_neither_is_refused(direction: str) -> None:
+    """It counted as "lower", and the best model was called worse than another."""
+    models = [[np.array([1.0, 0.0, 1.0])], [np.array([0.0, 0.0, 1.0])]]
+    with pytest.raises(ValueError, match="expected 'higher' or 'lower'"):
+        worse_than_another("acc@1", models, direction=direction)  # type: ignore[arg-type]

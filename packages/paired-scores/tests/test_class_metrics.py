@@ -109,3 +109,23 @@ def test_labels_without_positives_are_left_out() -> None:
 def test_scores_that_are_nan_have_no_largest() -> None:
     with pytest.raises(ValueError, match="predictions: sample 1 holds NaN"):
         confusion([[0.9, 0.1], [float("nan"), 0.2]], [0, 1], classes=2)
+
+
+@pytest.mark.parametrize("name", ["macro_f1", "micro_f1", "quadratic_kappa", "mean_per_class"])
+def test_class_numbers_that_floats_would_merge_are_refused(name: str) -> None:
+    """Hashes as classes: 2**53 and 2**53 + 1 are one number in float64, and all wrong answers were right."""
+    large = np.array([2**53 + 1, 2**53 + 2, 2**53 + 3, 7])
+    with pytest.raises(ValueError, match=r"above 2\*\*53"):
+        evaluate(name, np.roll(large, 1), large)
+    assert evaluate("accuracy", np.roll(large, 1), large).value == 0
+
+
+def test_classes_in_one_column_are_no_scores() -> None:
+    # argmax(keepdim=True) gives them so: the only column was the best of each sample, and all counted as class 0
+    guessed, true = np.array([[0], [1], [2]]), np.array([0, 1, 2])
+    for measure in (confusion, by_class):
+        with pytest.raises(ValueError, match=r"predictions have shape \(3, 1\); expected classes \[n\], or a score of"):
+            measure(guessed, true, 3)
+    with pytest.raises(ValueError, match=r"shape \(3, 2\).*each of 3 classes"):
+        confusion(np.eye(3)[:, :2], true, 3)
+    assert confusion(np.zeros((2, 1)), [0, 0], 1).tolist() == [[2]]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from paired_scores.metrics import RunningScores, evaluate, score_outcomes
+from paired_scores.metrics import RunningScores, evaluate, paired_difference, score_outcomes
 from paired_scores.metrics.score import wilson
 
 
@@ -158,3 +158,32 @@ def test_ties_everywhere_keep_an_interval_with_a_width() -> None:
     assert score.outcomes.tolist() == [0.5] * 4
     assert (score.value, score.low, score.high) == (0.5, *wilson(0.5, 4))
     assert score.high - score.low > 0.5
+
+
+def test_outcomes_of_any_form_score_the_same_and_masked_ones_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    outcomes = (np.random.default_rng(0).random(50) < 0.6).astype(float)
+    expected = score_outcomes("acc@1", outcomes)
+    for held in (outcomes.tolist(), torch.tensor(outcomes), outcomes > 0, outcomes.astype(np.uint8)):
+        score = score_outcomes("acc@1", held)
+        assert (score.value, score.low, score.high) == (expected.value, expected.low, expected.high)
+    with pytest.raises(ValueError, match="masked"):
+        score_outcomes("acc@1", np.ma.masked_array(outcomes, np.arange(50) < 9))
+
+
+def test_a_difference_takes_outcomes_of_any_form_and_refuses_masked_and_missing_ones() -> None:
+    torch, pandas = pytest.importorskip("torch"), pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    first, second = (rng.random(50) < 0.5).astype(float), (rng.random(50) < 0.7).astype(float)
+    expected = paired_difference("accuracy", first, second)
+    for held in (
+        second.tolist(),
+        torch.tensor(second),
+        second.astype(object),
+        pandas.Series(second, index=range(50)[::-1]),
+    ):
+        assert paired_difference("accuracy", first, held) == expected
+    with pytest.raises(ValueError, match=r"accuracy: the value at \[0\] is masked"):
+        paired_difference("accuracy", first, np.ma.masked_array(second, np.arange(50) < 9))
+    with pytest.raises(ValueError, match=r"accuracy: expected numbers, got None"):
+        paired_difference("accuracy", first, [None, *second[1:]])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paired_scores.metrics import METRICS, evaluate, paired_difference
+from paired_scores.metrics import METRICS, RunningScores, evaluate, paired_difference, score_outcomes
 from paired_scores.metrics.ranking import (
     weighted_11point,
     weighted_auc,
@@ -351,3 +351,43 @@ def test_tensors_of_float64_keep_their_precision(name: str) -> None:
     expected = evaluate(name, scores, truths, resamples=0).value
     assert evaluate(name, torch.from_numpy(scores), torch.from_numpy(truths), resamples=0).value == expected
     assert evaluate("mae", torch.tensor([1e9 + 1], dtype=torch.float64), torch.tensor([1e9]).double()).value == 1.0
+
+
+def test_samples_that_one_metric_refuses_are_added_to_none() -> None:
+    running = RunningScores(["accuracy", "brier"])
+    running.update([[0.9, 0.1]], [0])
+    with pytest.raises(ValueError, match=r"brier needs probabilities, got 3\.0"):
+        running.update([[3.0, -1.0]], [1])
+    running.update([[0.9, 0.1]], [0])
+    scores = running.compute()
+    assert running.samples == len(scores["accuracy"].outcomes) == len(scores["brier"].outcomes) == 2
+    assert scores["accuracy"].value == 1.0
+
+
+def test_a_masked_value_is_refused() -> None:
+    masked = np.ma.masked_array([0, 1, 1], [False, False, True])
+    with pytest.raises(ValueError, match=r"predictions: the value at \[2\] is masked; leave its sample out"):
+        evaluate("accuracy", masked, [0, 1, 0])
+    with pytest.raises(ValueError, match=r"targets: the value at \[2\] is masked"):
+        evaluate("accuracy", [0, 1, 0], masked)
+    assert evaluate("accuracy", np.ma.masked_array([0, 1, 1]), [0, 1, 0], resamples=0).value == 2 / 3
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision", "map_11point", "brier", "log_loss"])
+def test_a_column_of_scores_is_a_score_for_each_sample(name: str) -> None:
+    scores, truths = np.array([0.1, 0.8, 0.4, 0.9]), np.array([0, 1, 1, 0])
+    column = evaluate(name, scores[:, None], truths, resamples=0).value
+    assert column == evaluate(name, scores, truths, resamples=0).value
+
+
+@pytest.mark.parametrize(("level", "resamples"), [(1.5, 10), (0.0, 10), (0.95, -1)])
+def test_every_interval_refuses_a_level_that_is_none(level: float, resamples: int) -> None:
+    outcomes = np.array([1.0, 0.0, 1.0])
+    how = {"level": level, "resamples": resamples}
+    for call in (
+        lambda: score_outcomes("accuracy", outcomes, **how),
+        lambda: paired_difference("accuracy", outcomes, outcomes, **how),
+        lambda: evaluate("accuracy", [0, 1], [0, 1], **how),
+    ):
+        with pytest.raises(ValueError, match="expected 0 < level < 1 and resamples >= 0"):
+            call()

@@ -193,6 +193,7 @@ def test_the_false_discovery_rate_is_scipys(count: int) -> None:
         ([1.0], [0.0], "1 samples with outcomes of 1; a test needs at least 2"),
         ([np.nan] * 5, [np.nan] * 5, "0 samples with outcomes of 5"),
         ([1.0, np.nan, 0.0], [1.0, np.nan, np.nan], "sample 2 is NaN in one outcome and a number in another"),
+        ([1.0, np.inf, 0.0], [1.0, 1.0, 1.0], "sample 1 has the outcome inf; expected a finite number"),
     ],
 )
 def test_what_no_test_can_be_made_of_is_refused(first: list[float], second: list[float], message: str) -> None:
@@ -214,5 +215,79 @@ def test_outcomes_of_every_type_give_the_same_test(kind: type) -> None:
 
 
 def test_outcomes_that_are_no_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="acc@1: outcomes are <U5 of shape"):
+    with pytest.raises(ValueError, match="acc@1: expected numbers, got <U5, such as right"):
         paired_test("acc@1", [np.array(["right", "wrong"])], [np.array(["right", "right"])])
+
+
+def test_power_takes_the_samples_and_seeds_that_both_models_have() -> None:
+    first, second = np.random.default_rng(0).random((2, 50))
+    plain = power_of_outcomes("mae", [first], [second])
+    padded = [np.append(side, [np.nan] * 5) for side in (first, second)]
+    assert power_of_outcomes("mae", [padded[0]], [padded[1]]) == plain
+    for arguments, message in (
+        (([first], [second, first]), r"\[1, 2\] seeds of the models; expected the same"),
+        (([first], [second[:40]]), r"mae: \[40, 50\] outcomes; expected the same number of samples"),
+        (([first], [np.where(first > 0.9, np.nan, second)]), "is NaN in one outcome and a number in another"),
+        (([np.full(3, np.nan)],), "none of 3 samples has an outcome"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            power_of_outcomes("mae", *arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "bool"])
+def test_outcomes_may_be_tensors(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    first, second = (np.random.default_rng(k).random(60) < 0.5 + k / 10 for k in range(2))
+    tensors = [torch.tensor(side).to(getattr(torch, dtype)) for side in (first, second)]
+    if dtype == "float32":
+        tensors[0].requires_grad_()
+    expected = paired_test("acc@1", [first.astype(float)], [second.astype(float)])
+    assert paired_test("acc@1", [tensors[0]], [tensors[1]]) == expected
+
+
+def test_samples_that_belong_together_have_less_power() -> None:
+    rng = np.random.default_rng(11)
+    labels = np.repeat(np.arange(40), 10)
+    first, second = ((rng.random(40) < share)[labels].astype(float) for share in (0.6, 0.7))
+    groups = power_of_outcomes("acc@1", [first], [second], difference=0.2, clusters=labels)
+    alone = power_of_outcomes("acc@1", [first], [second], difference=0.2)
+    by_group = power_of_outcomes("acc@1", [first[::10]], [second[::10]], difference=0.2)
+    assert groups.clusters == 40
+    assert groups.power == pytest.approx(by_group.power, abs=0.02)  # ten equal samples of a group are one
+    assert groups.samples_needed == pytest.approx(10 * by_group.samples_needed, rel=0.06)
+    assert alone.power > groups.power + 0.2
+    with pytest.raises(ValueError, match="clusters: all 400 samples are of 1; expected at least 2 clusters"):
+        power_of_outcomes("acc@1", [first], clusters=np.ones(400, dtype=int))
+    with pytest.raises(ValueError, match="clusters: 3 labels for 400 samples"):
+        power_of_outcomes("acc@1", [first], clusters=[1, 2, 3])
+
+
+def test_p_values_are_taken_by_place_whatever_holds_them() -> None:
+    """A series sorted by its values keeps its index, by which it would be read."""
+    pandas = pytest.importorskip("pandas")
+    values = [0.03, 0.02, 0.01, 0.9]
+    for adjust in (holm, benjamini_hochberg):
+        expected = adjust(values)
+        for held in (
+            np.array(values),
+            pandas.Series(values, index=[2, 0, 3, 1]),
+            pandas.Series(values, index=list("abcd")),
+        ):
+            given = adjust(held)
+            assert given == expected
+            assert all(type(value) is float for value in given)
+        for wrong in ([None, 0.1], ["0.1"], {"a": 0.1}, [[0.1]]):
+            with pytest.raises(ValueError, match="p values"):
+                adjust(wrong)  # type: ignore[arg-type]
+
+
+def test_outcomes_of_seeds_may_be_one_array_or_come_one_by_one() -> None:
+    rng = np.random.default_rng(5)
+    first, second = rng.random((2, 30)), rng.random((2, 30))
+    expected = paired_test("score", list(first), list(second))
+    assert paired_test("score", first, second) == expected  # type: ignore[arg-type]
+    assert paired_test("score", iter(first), iter(second)) == expected  # type: ignore[arg-type]
+    models = np.stack([first, second])
+    assert worse_than_another("score", models) == worse_than_another("score", [list(part) for part in models])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"shape \(30, 1\); expected one number for each sample"):
+        paired_test("acc@1", [first[0][:, None]], [second[0][:, None]])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from paired_scores.metrics import METRICS, evaluate, paired_difference, reliability
+from paired_scores.metrics import METRICS, calibration_error, evaluate, paired_difference, reliability
 
 sk = pytest.importorskip("sklearn.metrics")
 
@@ -84,6 +84,51 @@ def test_bins_of_a_reliability_diagram() -> None:
     assert error == pytest.approx(evaluate("calibration_error", p, y).value)
     assert all(row.low <= row.accuracy <= row.high for row in bins)
     assert len(reliability(p[:3], y[:3])) == 3
+
+
+def drawn(n: int, times: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities that are sharpened so many times, and classes."""
+    generator = np.random.default_rng(seed)
+    p = generator.dirichlet(np.full(5, 0.7), n)
+    y = (p.cumsum(1) < generator.random((n, 1))).sum(1).clip(max=4)
+    return p**times / (p**times).sum(1, keepdims=True), y
+
+
+def test_the_floor_is_what_right_probabilities_score() -> None:
+    errors = [calibration_error(*drawn(300, 1.0, seed)) for seed in range(60)]
+    values = np.array([error.value for error in errors])
+    assert values.mean() > 0.05  # although every probability is right
+    assert np.mean([error.floor for error in errors]) == pytest.approx(values.mean(), rel=0.06)
+    assert np.mean([error.value > error.floor_high for error in errors]) < 0.15
+    assert errors[0].value == pytest.approx(evaluate("calibration_error", *drawn(300, 1.0, 0), resamples=0).value)
+
+
+def means_and_truth(times: float) -> tuple[float, float, float]:
+    """Mean plain and debiased errors of 300 samples, and the error of many."""
+    truth = calibration_error(*drawn(200_000, times, 99), draws=2).value
+    errors = [calibration_error(*drawn(300, times, seed), draws=2) for seed in range(60)]
+    plain, debiased = (float(np.mean([getattr(error, name) for error in errors])) for name in ("value", "debiased"))
+    return plain, debiased, truth
+
+
+@pytest.mark.parametrize("times", [1.0, 1.6])
+def test_a_debiased_error_is_nearer_to_that_of_many_samples(times: float) -> None:
+    plain, debiased, truth = means_and_truth(times)
+    assert plain > truth + 0.01
+    assert abs(debiased - truth) < 0.7 * abs(plain - truth)  # a third of the bias at least, where it takes some 40 %
+
+
+def test_debiasing_costs_little_where_every_bin_errs_on_one_side() -> None:
+    plain, debiased, truth = means_and_truth(3.0)
+    assert plain == pytest.approx(truth, abs=0.002)  # there is no bias to take away
+    assert debiased == pytest.approx(truth, abs=0.01)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_a_floor_of_few_samples_is_finite(n: int) -> None:
+    error = calibration_error(*drawn(n, 1.0, 3))
+    assert np.isfinite(error).all()
+    assert error.floor <= error.floor_high
 
 
 @pytest.mark.parametrize(

@@ -49,3 +49,57 @@ def test_a_list_in_itself_and_lists_without_end_are_walked_once() -> None:
     for _ in range(60):
         value = [value, value]
     assert len(pickles.load(pickle.dumps(value), "a.pkl")) == 2
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(12, dtype=np.float32).reshape(3, 4),
+        np.asfortranarray(np.arange(12, dtype=np.int64).reshape(3, 4)),
+        np.arange(6).reshape(2, 3) % 2 == 0,
+        np.arange(3, dtype=">f8"),
+        np.zeros((0, 4)),
+    ],
+)
+def test_arrays_that_joblib_wrote(array: np.ndarray, tmp_path: Path) -> None:
+    joblib = pytest.importorskip("joblib")
+    joblib.dump({"scores": array, "names": ["a", "b"], "again": array}, tmp_path / "a.jbl")
+    with (tmp_path / "a.jbl").open("rb") as file:
+        loaded = pickles.load(file, "a.jbl")
+    assert loaded["names"] == ["a", "b"]
+    for key in ("scores", "again"):
+        assert loaded[key].dtype == array.dtype
+        np.testing.assert_array_equal(loaded[key], array)
+
+
+def test_of_joblib_nothing_else_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joblib = pytest.importorskip("joblib")
+    monkeypatch.chdir(tmp_path)
+    joblib.dump([np.arange(3.0), Evil()], "evil.jbl")
+    with pytest.raises(ValueError, match=r"evil\.jbl is no pickle of arrays: it asks for (posix|nt)\.system"):
+        pickles.load(Path("evil.jbl").read_bytes(), "evil.jbl")
+    assert not (tmp_path / "harm").exists()
+    joblib.dump(np.array(["a", None], dtype=object), "objects.jbl")
+    with pytest.raises(ValueError, match=r"it holds an array of 'O8', expected numbers"):
+        pickles.load(Path("objects.jbl").read_bytes(), "objects.jbl")
+    for method in ("zlib", "gzip", "bz2", "xz"):
+        joblib.dump(np.arange(3.0), "small.jbl", compress=(method, 3))
+        with pytest.raises(ValueError, match=r"small\.jbl is no pickle of arrays: it is compressed; joblib\.dump"):
+            pickles.load(Path("small.jbl").read_bytes(), "small.jbl")
+
+
+def test_an_array_larger_than_its_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    word = (
+        b"cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81}(Vsubclass\ncnumpy\nndarray\nVorder\nVC\n"
+        b"Vdtype\ncnumpy\ndtype\n(Vf8\nI0\nI1\ntRVshape\n%bub"
+    )
+    small = pickles.load(word % b"I1\nI2\n\x86" + np.array([0.5, 2.0]).tobytes() + b".", "small.jbl")
+    np.testing.assert_array_equal(small, [[0.5, 2.0]])
+    with pytest.raises(ValueError, match=r"shape \(100000000, 1000000\) in a file that holds fewer numbers"):
+        pickles.load(word % b"I100000000\nI1000000\n\x86" + bytes(16) + b".", "large.jbl")
+    with pytest.raises(ValueError, match="an array of a shape that is none"):
+        pickles.load(word % b"I-1\nI2\n\x86" + bytes(16) + b".", "negative.jbl")
+    with pytest.raises(ValueError, match="it makes an object that is no array"):
+        pickles.load(b"cnumpy\ndtype\n)\x81.", "object.jbl")
+    with pytest.raises(ValueError, match="a wrapper where data is expected"):
+        pickles.load(b"cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81.", "word.jbl")

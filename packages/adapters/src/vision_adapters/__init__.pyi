@@ -12,6 +12,8 @@ from .conformal import full_conformal_sets as full_conformal_sets
 from .efficiency import performance_efficiency as performance_efficiency
 from .fewshot import detection_indices as detection_indices
 from .fewshot import elevater_indices as elevater_indices
+from .fewshot import episode_indices as episode_indices
+from .fewshot import gate_episodes as gate_episodes
 from .fewshot import sample_episode as sample_episode
 from .finetune import choose_weights as choose_weights
 from .finetune import train_only as train_only

@@ -1,4 +1,4 @@
-"""Probabilities that mean something: a temperature for a head's scores, and on how many labels it rests."""
+"""Probabilities that mean something: a temperature, a uniform share, and on how many labels they rest."""
 
 from __future__ import annotations
 
@@ -7,31 +7,51 @@ import math
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from vision_adapters.tuning.data import Tuned, TuningData, tuning_data
-from vision_adapters.tuning.folds import FOLDS, class_folds
 from vision_adapters.tuning.methods import tune
 
-__all__ = ["Calibration", "calibrate", "cross_fitted", "fit_temperature", "is_better"]
+__all__ = ["Calibration", "calibrate", "cross_fitted", "fit_softmax_map", "fit_temperature"]
 
 PRIOR = 1.0
 """Labels, spread over each sample's two best classes, that a temperature is fitted with besides: few labels that are
 all hit would ask for certainty. Spread over all classes it would flatten scores that are very low for many of them."""
-ERRORS = 1.5
-"""Standard errors by which a temperature must lower the log-loss of a head that chose its own scale."""
+RATIO = 10.83
+"""Twice the log-likelihood that each further parameter must gain: a likelihood-ratio test at 0.001. Heads of the folds
+are not the head that is kept, so that small gains on their scores mean little."""
 OWN_SCALE = ("anchored",)
 """Methods whose heads choose the scale of their scores by log-loss."""
 ENDS = -10.0, 10.0
 """Of the logarithm of 1 / temperature."""
+SHARES = (1e-4, 3e-4, 1e-3, 2e-3, 3e-3, 5e-3, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
+"""Uniform shares that are tried."""
+COARSE, FINE = 0.4, 0.05
+"""Steps of log(1 / temperature) that are tried with a uniform share, which makes it larger."""
+
+
+class SoftmaxMap(NamedTuple):
+    r"""A map from scores to probabilities: $(1 - u)\operatorname{softmax}(z / T) + u / k$.
+
+    Example:
+        >>> SoftmaxMap(1.0, 0.5).probabilities(torch.zeros(1, 2)).tolist()
+        [[0.5, 0.5]]
+    """
+
+    temperature: float = 1.0
+    uniform: float = 0.0
+
+    def probabilities(self, scores: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+        """Return the probabilities of scores."""
+        return (1 - self.uniform) * (scores / self.temperature).softmax(1) + self.uniform / scores.shape[1]
 
 
 class Calibration(NamedTuple):
     """A temperature, how many labels it was fitted on, and whether the head had seen them.
 
     `how` is "cross-fitted": heads of the other folds scored them; "unseen": the head was not fitted on them; or "none".
+    `uniform` is the share that all classes have alike, for heads that are sure and wrong now and then; mostly 0.
 
     Example:
         >>> print(Calibration(2.0, 40, "unseen"))
@@ -41,16 +61,18 @@ class Calibration(NamedTuple):
     temperature: float
     labels: int
     how: str
+    uniform: float = 0.0
 
     def probabilities(self, scores: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
         """Return the calibrated probabilities of scores."""
-        return (scores / self.temperature).softmax(1)
+        return SoftmaxMap(self.temperature, self.uniform).probabilities(scores)
 
     def __str__(self) -> str:
         """Say on how many labels the probabilities rest."""
         if not self.labels:
             return "probabilities are not calibrated: no label was left to fit a temperature on"
-        return f"probabilities rest on {self.labels:,} labels ({self.how}), temperature {self.temperature:.3g}"
+        share = f", uniform share {self.uniform:.2g}" if self.uniform else ""
+        return f"probabilities rest on {self.labels:,} labels ({self.how}), temperature {self.temperature:.3g}{share}"
 
 
 def fit_temperature(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"], *, prior: float = PRIOR) -> float:
@@ -76,14 +98,7 @@ def fit_temperature(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"], *, 
     Source:
         Guo et al., On calibration of modern neural networks (2017); Platt (1999) for the prior.
     """
-    z, y = scores.double(), labels.long()
-    if z.ndim != 2 or y.shape != z.shape[:1] or len(z) == 0:
-        raise ValueError(f"scores have shape {tuple(z.shape)}, labels {tuple(y.shape)}; expected [n, k] and [n], n > 0")
-    if not bool(z.isfinite().all()):
-        raise ValueError(f"scores: row {int((~z.isfinite()).any(1).nonzero()[0])} holds NaN or infinity")
-    if bool((y < 0).any()) or bool((y >= z.shape[1]).any()):
-        raise ValueError(f"labels must lie in 0..{z.shape[1] - 1}, got {int(y.min())} to {int(y.max())}")
-    z = z - z.max(1, keepdim=True).values
+    z, y = _checked(scores, labels)
     share = len(z) / (len(z) + prior)
     best_two = z.topk(min(2, z.shape[1])).values.clamp_min(-1e6).mean(1)
     target = share * z[torch.arange(len(z)), y] + (1 - share) * best_two
@@ -102,14 +117,82 @@ def fit_temperature(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"], *, 
     return math.exp(-(low + high) / 2)
 
 
+def _checked(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores in double precision, the best of each row being 0, and their labels."""
+    z, y = scores.double(), labels.long()
+    if z.ndim != 2 or y.shape != z.shape[:1] or len(z) == 0:
+        raise ValueError(f"scores have shape {tuple(z.shape)}, labels {tuple(y.shape)}; expected [n, k] and [n], n > 0")
+    if not bool(z.isfinite().all()):
+        raise ValueError(f"scores: row {int((~z.isfinite()).any(1).nonzero()[0])} holds NaN or infinity")
+    if bool((labels.double() != y.double()).any()):
+        raise ValueError(f"labels must be whole numbers, got {labels.tolist()[:8]}")
+    if bool((y < 0).any()) or bool((y >= z.shape[1]).any()):
+        raise ValueError(f"labels must lie in 0..{z.shape[1] - 1}, got {int(y.min())} to {int(y.max())}")
+    return z - z.max(1, keepdim=True).values, y
+
+
+def fit_softmax_map(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"], *, own_scale: bool = False) -> SoftmaxMap:
+    r"""Return a temperature and, if it pays, a uniform share.
+
+    Heads that are sure and wrong now and then keep a temperature high that all other scores want low. The uniform share
+    u of $(1 - u)\operatorname{softmax}(z / T) + u / k$ takes those few. It is 0 unless twice the log-likelihood gains
+    10.83 by it, which 1 in 1,000 useless parameters would. `fit_temperature`'s prior counts here, too.
+
+    Args:
+        scores: [n, k] of samples that the head was not fitted on.
+        labels: their classes.
+        own_scale: whether the head chose its scale by log-loss: then the temperature, too, has to gain that much.
+
+    Raises:
+        ValueError: as `fit_temperature`.
+
+    Example:
+        >>> labels = torch.arange(500) % 5
+        >>> scores = 3.0 * torch.eye(5)[labels]
+        >>> scores[::50] = -40.0 * torch.eye(5)[labels[::50]]  # one in fifty is surely wrong
+        >>> fitted = fit_softmax_map(scores, labels)
+        >>> fitted.temperature < 1, fitted.uniform > 0, fit_temperature(scores, labels) > 1
+        (True, True, True)
+
+    Source: ours; a mixture with the uniform distribution is the usual model of labels that are wrong at random.
+    """
+    z, y = _checked(scores, labels)
+    temperature = fit_temperature(scores, labels)
+    rows = torch.arange(len(z))
+    best_two = z.topk(min(2, z.shape[1])).indices
+
+    def loss(sharpness: float, shares: Tensor) -> Tensor:
+        """Twice the negative log-likelihood of all labels and the prior's, at each share."""
+        p = (sharpness * z).softmax(1)
+        logs = [((1 - shares) * own[:, None] + shares / z.shape[1]).clamp_min(1e-300).log()
+                for own in (p[rows, y], p.gather(1, best_two).flatten())]  # fmt: skip
+        total: Tensor = -2 * (logs[0].sum(0) + PRIOR * logs[1].mean(0))
+        return total
+
+    none = torch.zeros(1, dtype=torch.double)
+    fits = [(float(loss(1.0, none)), SoftmaxMap())] if own_scale else []
+    fits.append((float(loss(1 / temperature, none)) + RATIO * own_scale, SoftmaxMap(temperature)))
+    shares = torch.tensor(SHARES, dtype=torch.double)
+    centre = -math.log(temperature)
+    for step, steps in ((COARSE, range(math.ceil((ENDS[1] - centre) / COARSE))), (FINE, range(-7, 8))):
+        tried = []
+        for log_sharpness in (centre + step * number for number in steps):
+            losses = loss(math.exp(log_sharpness), shares)
+            share = int(losses.argmin())
+            tried.append((float(losses[share]), log_sharpness, SHARES[share]))
+        total, centre, uniform = min(tried, default=(math.inf, centre, 0.0))
+    fits.append((total + RATIO * (1 + own_scale), SoftmaxMap(math.exp(-centre), uniform)))
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
 def calibrate(data: TuningData, method: str = "anchored", *, tuned: Tuned | None = None) -> Calibration:
     """Fit a temperature for a method's head on the labels that it is tuned on, each scored by heads of other folds.
 
     Their parameters are those of the head that is kept: they were chosen on these labels, which makes probabilities a
     little too sure. A method that is fitted on no label ("zero_shot") is scored as it is. Where no fold can be left
     out (one image per class), the temperature is 1, on 0 labels. The default head chooses the scale of its scores by
-    log-loss, so it keeps a temperature of 1 unless another `is_better`. `tuned` is what `tune` gave for the same, if it
-    is known already.
+    log-loss, so it keeps a temperature of 1 unless another passes the test of `fit_softmax_map`. `tuned` is what
+    `tune` gave for the same, if it is known already.
 
     Raises:
         ValueError: what `tune` refuses, or several labels per sample.
@@ -124,36 +207,15 @@ def calibrate(data: TuningData, method: str = "anchored", *, tuned: Tuned | None
         raise ValueError("a temperature calibrates one label per sample, got several")
     if method == "zero_shot":
         scores = (tuned or tune(data, method)).scores(data.features)
-        return Calibration(fit_temperature(scores, data.labels), len(scores), "unseen")
+        return _of(fit_softmax_map(scores, data.labels), len(scores), "unseen")
     scores, labels = cross_fitted(data, method, tuned=tuned)
     if not len(labels):
         return Calibration(1.0, 0, "none")
-    better = method not in OWN_SCALE or is_better(scores, labels)
-    return Calibration(fit_temperature(scores, labels) if better else 1.0, len(labels), "cross-fitted")
+    return _of(fit_softmax_map(scores, labels, own_scale=method in OWN_SCALE), len(labels), "cross-fitted")
 
 
-def is_better(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"]) -> bool:
-    """Whether a temperature lowers the log-loss of samples that it was not fitted on, by 1.5 standard errors.
-
-    Five folds, as many of each class in each as that goes; each is scored by the temperature of the others.
-
-    Example:
-        >>> sure, labels = 20 * torch.eye(4)[torch.arange(40) % 4], torch.arange(40) % 4
-        >>> labels[::5] = (labels[::5] + 1) % 4  # a fifth is wrong, at probabilities near 0
-        >>> is_better(sure, labels), is_better(sure / 9, labels)
-        (True, False)
-    """
-    if len(labels) < 2:
-        return False
-    numbers, gains = class_folds(labels, FOLDS, 0), torch.zeros(len(labels), dtype=torch.double)
-    for fold in range(FOLDS):
-        rows = numbers == fold
-        if not bool(rows.any()) or bool(rows.all()):
-            continue
-        z, temperature = scores[rows].double(), fit_temperature(scores[~rows], labels[~rows])
-        before, after = (F.cross_entropy(z / t, labels[rows], reduction="none") for t in (1.0, temperature))
-        gains[rows] = before - after
-    return float(gains.mean()) > ERRORS * float(gains.std()) / math.sqrt(len(gains))
+def _of(fitted: SoftmaxMap, labels: int, how: str) -> Calibration:
+    return Calibration(fitted.temperature, labels, how, fitted.uniform)
 
 
 def cross_fitted(
@@ -204,4 +266,5 @@ def _part(data: TuningData, rows: Tensor, present: Tensor) -> TuningData:
         logit_scale=data.logit_scale,
         metric=data.metric,
     )
-    return dataclasses.replace(part, class_weight=weight)
+    own = None if data.sample_weight is None else data.sample_weight[rows]
+    return dataclasses.replace(part, class_weight=weight, sample_weight=own)

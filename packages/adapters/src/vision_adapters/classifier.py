@@ -14,8 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from paired_scores.metrics.arrays import refuse_masked
 from vision_adapters.calibration import Calibration, calibrate
-from vision_adapters.tuning.data import Tuned, as_predictions, check_features, tuning_data
+from vision_adapters.tuning.data import Tuned, as_predictions, check_features, rows_of, tuning_data
 from vision_adapters.tuning.methods import tune
 
 
@@ -81,11 +82,16 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.random_state = random_state
         self.calibration = calibration
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose and fit a head on features [n, d] and classes [n], or 0/1 per label [n, k]."""
-        shape = np.asarray(_host(y)).shape
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose and fit a head on features [n, d] and classes [n], or 0/1 per label [n, k].
+
+        `sample_weight` [n], >= 0, says what each sample counts in fits, for "anchored", "logistic" and "tip_adapter";
+        only ratios matter, and a sample of weight 0 is left out. Folds are drawn as ever, so a weight of 2 is not the
+        same as a row that stands twice. Temperatures are fitted with each label counted once.
+        """
+        shape = np.asarray(_host(y, "y")).shape
         several = len(shape) == 2 and shape[1] > 1
-        X, y = validate_data(self, _host(X), _host(y), dtype=[np.float64, np.float32], multi_output=several)
+        X, y = validate_data(self, _host(X, "X"), _host(y, "y"), dtype=[np.float64, np.float32], multi_output=several)
         check_classification_targets(y)
         if self.calibration not in (None, "temperature"):
             raise ValueError(f"calibration must be 'temperature' or None, got {self.calibration!r}")
@@ -99,11 +105,18 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             seed = check_random_state(seed).randint(2**31 - 1)
         validation = self.validation
         if isinstance(validation, tuple):
-            validation = (torch.as_tensor(validation[0]).float(), self._codes(validation[1], several))
+            validation = (
+                rows_of(validation[0], "validation features").float(),
+                self._codes(validation[1], several, "validation labels"),
+            )
         class_weight: Any = self.class_weight
         if isinstance(class_weight, Mapping):
             numbers = {name: number for number, name in enumerate(self.classes_.tolist())}
-            class_weight = {numbers.get(name, name): weight for name, weight in class_weight.items()}
+            if unknown := [name for name in class_weight if name not in numbers]:
+                raise ValueError(
+                    f"class_weight names {unknown[0]!r}, which is no class; classes are {list(numbers)[:8]}"
+                )
+            class_weight = {numbers[name]: weight for name, weight in class_weight.items()}
         data = tuning_data(
             torch.tensor(X, dtype=torch.float32),
             self._codes(y, several),
@@ -113,6 +126,9 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             metric=self.scoring,
             validation=validation,
             class_weight=class_weight,
+            sample_weight=None
+            if sample_weight is None
+            else np.array(_host(sample_weight, "sample_weight"), dtype=np.float64),
             seed=int(seed),
         )
         self.tuned_: Tuned = tune(data, self.method)
@@ -154,17 +170,17 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _scores(self, X: Any) -> torch.Tensor:
         check_is_fitted(self)
-        X = validate_data(self, _host(X), dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, _host(X, "X"), dtype=[np.float64, np.float32], reset=False)
         rows = torch.tensor(X, dtype=torch.float32)
         check_features(rows, "X")
         # in float64, for a row's last digits in float32 depend on how many rows are scored with it
         with torch.no_grad():
             return torch.as_tensor(_wide(self.head_)(rows.double()))
 
-    def _codes(self, y: Any, several: bool) -> torch.Tensor:
+    def _codes(self, y: Any, several: bool, name: str = "y") -> torch.Tensor:
         """Labels as numbers of `classes_`."""
         self._labels_ndim = 2 if several else 1
-        labels = np.asarray(_host(y))
+        labels = np.asarray(_host(y, name))
         if several:
             return torch.from_numpy(labels.astype(np.int64))
         unknown = labels[~np.isin(labels, self.classes_)]
@@ -178,8 +194,13 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             missing = [name for name in self.classes_.tolist() if name not in embeddings]
             if missing:
                 raise ValueError(f"class_embeddings lack the class {missing[0]!r}")
-            embeddings = np.stack([np.asarray(_host(embeddings[name])) for name in self.classes_.tolist()])
-        return torch.as_tensor(embeddings).float()
+            embeddings = np.stack(
+                [
+                    np.asarray(_host(embeddings[name], f"class_embeddings of {name!r}"))
+                    for name in self.classes_.tolist()
+                ]
+            )
+        return rows_of(embeddings, "class_embeddings").float()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -202,8 +223,9 @@ def _wide(head: torch.nn.Module) -> torch.nn.Module:
     return known[1]
 
 
-def _host(values: Any) -> Any:
-    """A tensor as an array; anything else as it is."""
+def _host(values: Any, name: str) -> Any:
+    """A tensor as an array; anything else as it is, but for masked values, which scikit-learn takes for values."""
+    refuse_masked(values, name)
     if not isinstance(values, torch.Tensor):
         return values
     values = values.detach().cpu()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Int
 
-from paired_scores.metrics.arrays import class_labels
+from paired_scores.metrics.arrays import as_array, class_labels
 from paired_scores.metrics.score import Score
 
 Table = npt.NDArray[np.int64]
@@ -25,7 +25,7 @@ def cluster(features: npt.ArrayLike, k: int, *, seed: int = 0) -> Int[np.ndarray
     from sklearn.cluster import KMeans, MiniBatchKMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    rows = np.asarray(features, dtype=np.float32)
+    rows = as_array(features, "features").astype(np.float32)
     if not 1 <= k <= len(rows):
         raise ValueError(f"{len(rows)} samples do not make {k} clusters")
     kind = MiniBatchKMeans if len(rows) >= _BATCHED_FROM else KMeans
@@ -90,7 +90,7 @@ def agreement(
 
 
 def _pairs(clusters: npt.ArrayLike, classes: npt.ArrayLike) -> tuple[Table, Table]:
-    numbers, true = np.asarray(clusters), np.asarray(classes)
+    numbers, true = as_array(clusters, "clusters"), as_array(classes, "classes")
     if numbers.shape != true.shape or numbers.ndim != 1 or not len(numbers):
         raise ValueError(f"clusters have shape {numbers.shape}, classes {true.shape}; expected the same [n], n >= 1")
     return class_labels(numbers, None), class_labels(true, None)

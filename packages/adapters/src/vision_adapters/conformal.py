@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from paired_scores.metrics import wilson
+from vision_adapters.tuning.data import check_features
 from vision_adapters.tuning.unlabelled import transported
 
 __all__ = [
@@ -122,8 +123,7 @@ class ConformalSets(NamedTuple):
                 f"probabilities have shape {tuple(probabilities.shape)}, labels {tuple(labels.shape)}; expected [n, k] "
                 "and [n], n > 0"
             )
-        if bool((labels < 0).any()) or bool((labels >= probabilities.shape[1]).any()):
-            raise ValueError(f"labels must lie in 0..{probabilities.shape[1] - 1}, got {labels.tolist()[:8]}")
+        labels = _classes(labels, probabilities.shape[1])
         _refuse_scores(probabilities)
         scores = nonconformity(probabilities, kind, noise=noise)
         return cls(kind, scores[torch.arange(len(labels)), labels])
@@ -168,6 +168,11 @@ def coverage_of(sets: Bool[Tensor, "n k"], labels: Int[Tensor, " n"], coverage: 
         >>> coverage_of(torch.eye(2, dtype=torch.bool), torch.tensor([0, 0]), 0.9).covered
         0.5
     """
+    if sets.ndim != 2 or labels.shape != sets.shape[:1] or not len(labels):
+        raise ValueError(
+            f"sets have shape {tuple(sets.shape)}, labels {tuple(labels.shape)}; expected [n, k] and [n], n > 0"
+        )
+    labels = _classes(labels, sets.shape[1])
     hit = sets[torch.arange(len(labels)), labels].double()
     share = float(hit.mean())
     gaps = [abs(float(hit[labels == label].mean()) - coverage) for label in torch.unique(labels)]
@@ -197,6 +202,11 @@ def transport_to_labels(
         Silva-Rodriguez et al., Conformal prediction for zero-shot models (CVPR 2025): transport over calibration and
         test samples together, with the calibration labels' marginal.
     """
+    if calibration.ndim != 2 or labels.shape != calibration.shape[:1]:
+        raise ValueError(
+            f"calibration has shape {tuple(calibration.shape)}, labels {tuple(labels.shape)}; expected [n, k] and [n]"
+        )
+    labels = _classes(labels, calibration.shape[1])
     counts = torch.bincount(labels, minlength=calibration.shape[1]).to(calibration).clamp_min(0.01)
     moved = transported(torch.cat([calibration, new]), counts / counts.sum(), CONF_OT_STEPS)
     return moved[: len(calibration)], moved[len(calibration) :]
@@ -216,6 +226,9 @@ def full_conformal_sets(
     With (x, c) among the labelled images only $w_c$ changes, to $w_c + s x$; c is in the set of x if more than
     $(1 - \text{coverage})(n + 1)$ of the n + 1 images, x among them, conform to their class no better than x does.
 
+    Raises:
+        ValueError: a share outside (0, 1], NaN or infinity in features, or shapes that do not fit each other.
+
     Example:
         >>> texts = torch.eye(3)
         >>> labels = torch.arange(30) % 3
@@ -230,6 +243,14 @@ def full_conformal_sets(
         raise ValueError(f"coverage must be above 0 and at most 1, got {coverage}")
     if coverage == 1 or not len(new):
         return torch.ones(len(new), len(class_embeddings), dtype=torch.bool)
+    given = {"features": features, "new features": new, "class_embeddings": class_embeddings}
+    for name, held in given.items():
+        check_features(held, name)  # one NaN would leave every set empty
+        if held.shape[1] != features.shape[1]:
+            raise ValueError(f"{name} have {held.shape[1]} columns, features {features.shape[1]}")
+    if labels.shape != features.shape[:1]:
+        raise ValueError(f"features have shape {tuple(features.shape)}, labels {tuple(labels.shape)}; expected [n]")
+    labels = _classes(labels, len(class_embeddings))
     x, z, texts = (F.normalize(rows.double(), dim=1) for rows in (features, new, class_embeddings))
     member = F.one_hot(labels, len(texts)).double()
     weight = texts + logit_scale * member.T @ x
@@ -292,6 +313,16 @@ def best_fit(scores: Float[Tensor, "n k"], kind: Known) -> Float[Tensor, " n"]:
     if kind == "energy":
         return scores.logsumexp(1)
     return (scores if kind == "score" else scores.softmax(1)).amax(1)
+
+
+def _classes(labels: Tensor, count: int) -> Int[Tensor, " n"]:
+    """Labels as whole numbers of 64 bits: bytes and booleans would choose rows as a mask does."""
+    if labels.is_floating_point() or labels.is_complex():
+        raise ValueError(f"labels are {labels.dtype}, expected whole numbers")
+    labels = labels.long()
+    if bool((labels < 0).any()) or bool((labels >= count).any()):
+        raise ValueError(f"labels must lie in 0..{count - 1}, got {labels.tolist()[:8]}")
+    return labels
 
 
 def _refuse_scores(probabilities: Any) -> None:

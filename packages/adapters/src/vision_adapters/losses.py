@@ -26,13 +26,17 @@ def cross_entropy(
     return _mean_valid(_cross_entropies(logits, targets), targets)
 
 
-def class_balance(labels: Int[Tensor, " n"], classes: int) -> Float[Tensor, " k"]:
+def class_balance(
+    labels: Int[Tensor, " n"], classes: int, weights: Float[Tensor, " n"] | None = None
+) -> Float[Tensor, " k"]:
     """What a sample of each class counts so that all classes count the same, 1 on average over the samples.
 
-    As scikit-learn's `class_weight="balanced"`, of the classes that are there; one without samples counts 0.
+    As scikit-learn's `class_weight="balanced"`, of the classes that are there; one without samples counts 0. Samples
+    with `weights` are counted by them.
     """
-    counts = torch.bincount(labels, minlength=classes).float()
-    return torch.where(counts > 0, len(labels) / ((counts > 0).sum() * counts.clamp_min(1)), 0.0)
+    counts = torch.bincount(labels, weights=weights, minlength=classes).float()
+    total = len(labels) if weights is None else weights.sum()
+    return torch.where(counts > 0, total / ((counts > 0).sum() * counts.where(counts > 0, 1.0)), 0.0)
 
 
 def binary_cross_entropy(logits: Float[Tensor, "n k"], targets: Float[Tensor, "n k"]) -> Float[Tensor, ""]:
@@ -125,6 +129,22 @@ def symmetric_cross_entropy(logits: Float[Tensor, "n n"], groups: Int[Tensor, " 
     rows = -(share * logits.log_softmax(1)).sum(1).mean()
     columns = -(share.T * logits.log_softmax(0)).sum(0).mean()
     return (rows + columns) / 2
+
+
+def grouped_cross_entropy(logits: Float[Tensor, "n n"], groups: Int[Tensor, " n"]) -> Float[Tensor, ""]:
+    """One direction of `symmetric_cross_entropy`: the mean of the cross-entropies along rows.
+
+    Rows look for columns; of texts that look for images, give the transposed logits.
+
+    Example:
+        >>> round(float(grouped_cross_entropy(torch.zeros(4, 4), torch.tensor([0, 0, 1, 2]))), 4)  # log 4
+        1.3863
+    """
+    n = len(logits)
+    if logits.shape != (n, n) or groups.shape != (n,):
+        raise ValueError(f"expected logits [n, n] and groups [n], got {tuple(logits.shape)} and {tuple(groups.shape)}")
+    same = (groups[:, None] == groups[None, :]).to(logits.dtype)
+    return -(same / same.sum(dim=1, keepdim=True) * logits.log_softmax(dim=1)).sum(dim=1).mean()
 
 
 def l1(predictions: Float[Tensor, "n ..."], targets: Float[Tensor, "n ..."]) -> Float[Tensor, ""]:

@@ -63,7 +63,8 @@ def add_lora(
 
     Source:
         Hu et al. (2022), of layers that are called through PEFT. Attentions, whose matrices torch reads without calling
-        a layer, are updated exactly: PEFT adds to and subtracts from their weights at each step, which drift.
+        a layer, are updated exactly: PEFT adds to and subtracts from their weights at each step, which drift. In
+        bfloat16 they move by up to 1.5 of their standard deviation in 1,000 steps (`benchmarks/lora_drift.py`, CPU).
 
     Example:
         >>> net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
+from paired_scores.metrics.arrays import as_array, refuse_masked
+
 CANDIDATES = (1, 3, 5, 10, 20, 50, 100, 200)
 """Numbers of neighbours among which validation chooses."""
 _CELLS = 20_000_000
@@ -48,7 +50,7 @@ def neighbour_votes(
 
     Source: Wu et al., Unsupervised feature learning via non-parametric instance discrimination, 2018; DINO's k-NN.
     """
-    named, near = np.asarray(labels), np.asarray(similarities, dtype=np.float64)
+    named, near = as_array(labels, "labels"), as_array(similarities, "similarities").astype(np.float64)
     if named.shape != near.shape or named.ndim != 2 or named.shape[1] < 1:
         raise ValueError(f"labels have shape {named.shape}, similarities {near.shape}; expected the same [n, k]")
     if named.size and (named.min() < -1 or named.max() >= classes):
@@ -80,15 +82,20 @@ def choose_neighbours(
     """The number of neighbours by which most validation samples are right; the smallest of equal ones.
 
     Of each validation sample the classes of its neighbours among the training samples and their similarities [n, k].
+    One without any neighbour is not right.
     """
-    named, near, true = np.asarray(labels), np.asarray(similarities), np.asarray(truth)
+    named, near, true = (
+        as_array(given, name) for given, name in ((labels, "labels"), (similarities, "similarities"), (truth, "truth"))
+    )
     tried = [k for k in CANDIDATES if 1 <= k <= named.shape[-1]]
     if not len(true) or not tried:
         raise ValueError(f"{len(true)} samples, {named.shape[-1]} neighbours: expected some of both")
+    if named.ndim != 2 or true.shape != named.shape[:1]:
+        raise ValueError(f"labels have shape {named.shape}, truth {true.shape}; expected [n, k] and [n]")
     accuracies: dict[int, float] = {}
     for k in tried:
         votes = neighbour_votes(named[:, :k], near[:, :k], classes)
-        accuracies[k] = float((votes.argmax(1) == true).mean())
+        accuracies[k] = float(((votes.argmax(1) == true) & votes.any(axis=1)).mean())
     return NeighbourChoice(max(tried, key=lambda k: (accuracies[k], -k)), accuracies)
 
 
@@ -106,11 +113,15 @@ def rank_gallery(
 
     $AP = \frac{1}{R} \sum_{r=1}^{R} \frac{r}{\text{rank of the r-th relevant}}$ over all R relevant; recall at k is 1
     where at least one of the first k is relevant, as in metric learning. With `same`, queries and gallery are the same
-    pictures in the same order, and none is its own answer; equal similarities are ranked at random.
+    images in the same order, and none is its own answer; equal similarities are ranked at random.
 
     Source: Philbin et al., 2007 (mean average precision of retrieval); Oh Song et al., 2016 (recall at k).
     """
-    query_rows, held = np.asarray(queries, dtype=np.float32), np.asarray(gallery, dtype=np.float32)
+    query_rows, held = (
+        as_array(given, name).astype(np.float32) for given, name in ((queries, "queries"), (gallery, "gallery"))
+    )
+    refuse_masked(query_labels, "query_labels")
+    refuse_masked(gallery_labels, "gallery_labels")
     own, theirs = np.asarray(query_labels), np.asarray(gallery_labels)
     if query_rows.ndim != 2 or held.ndim != 2 or query_rows.shape[1] != held.shape[1]:
         raise ValueError(f"queries have shape {query_rows.shape}, the gallery {held.shape}; expected [q, d] and [n, d]")
@@ -119,7 +130,7 @@ def rank_gallery(
             f"{len(query_rows)} queries with {len(own)} labels, a gallery of {len(held)} with {len(theirs)}"
         )
     if not len(held) or min(ks, default=1) < 1:
-        raise ValueError(f"ks {list(ks)}, a gallery of {len(held)}: expected places of at least 1 and some pictures")
+        raise ValueError(f"ks {list(ks)}, a gallery of {len(held)}: expected places of at least 1 and some images")
     for rows, name in ((query_rows, "query"), (held, "gallery")):
         if not np.isfinite(rows).all():
             row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
@@ -149,7 +160,7 @@ def rank_gallery(
         for column, k in enumerate(ks):
             recall[block, column][has_any] = hits[has_any, min(k, len(held)) - 1] > 0
     if not counts.any():
-        raise ValueError(f"none of {len(query_rows)} queries has a picture of its own in the gallery of {len(held)}")
+        raise ValueError(f"none of {len(query_rows)} queries has an image of its own in the gallery of {len(held)}")
     size = len(held) - same
     expected = [_random_order(int(count), size, ks) for count in np.unique(counts[counts > 0])]
     weights = np.unique(counts[counts > 0], return_counts=True)[1]
@@ -158,7 +169,7 @@ def rank_gallery(
 
 
 def _random_order(relevant: int, size: int, ks: Sequence[int]) -> list[float]:
-    """Average precision and recalls that a random order of ``size`` pictures expects."""
+    """Average precision and recalls that a random order of ``size`` images expects."""
     places = np.arange(1, size + 1)
     share = (relevant - 1) / (size - 1) if size > 1 else 0.0
     precision = float((((places - 1) * share + 1) / places).mean())

@@ -3,13 +3,15 @@
 # ruff: noqa: TID252  # lazy_loader reads relative imports alone
 
 from .__about__ import __version__ as __version__
-from .answers.front import Front as Front
-from .answers.front import pareto as pareto
-from .answers.front import tiers as tiers
-from .answers.leaderboard import Board as Board
+from .answers.forecasting import Forecast as Forecast
+from .answers.forecasting import forecast as forecast
+from .answers.leaderboard import Ranking as Ranking
 from .answers.leaderboard import rank_models as rank_models
 from .answers.leaderboard import rank_outcomes as rank_outcomes
 from .answers.nested import Nested as Nested
+from .answers.pareto_front import ParetoFront as ParetoFront
+from .answers.pareto_front import pareto as pareto
+from .answers.pareto_front import tiers as tiers
 from .answers.predicting import Prediction as Prediction
 from .answers.predicting import predict as predict
 from .answers.scoring import Score as Score
@@ -19,20 +21,20 @@ from .answers.selecting import read_selection as read_selection
 from .answers.selecting import select as select
 from .errors import EeveeError as EeveeError
 from .items.adaptive import AdaptiveTest as AdaptiveTest
-from .items.choice import ItemChoice as ItemChoice
-from .items.choice import read_items as read_items
-from .items.choosing import adaptive_test as adaptive_test
-from .items.choosing import choose_items as choose_items
-from .items.choosing import estimate as estimate
 from .items.outcomes import Outcomes as Outcomes
-from .items.outcomes import read_outcomes as read_outcomes
+from .items.reading import read_outcomes as read_outcomes
+from .items.selection import adaptive_test as adaptive_test
+from .items.selection import choose_items as choose_items
+from .items.selection import estimate as estimate
+from .items.subset import ItemChoice as ItemChoice
+from .items.subset import read_items as read_items
+from .reports.report import report as report
 from .scorers.completion import LowRankScorer as LowRankScorer
 from .scorers.gp import GpScorer as GpScorer
 from .scorers.mlp import MlpScorer as MlpScorer
 from .scorers.named import AverageScorer as AverageScorer
 from .scorers.ridge import RidgeScorer as RidgeScorer
 from .scorers.scorer import Scorer as Scorer
-from .showing.reporting import report as report
 from .tables.checking import Check as Check
 from .tables.checking import check as check
 from .tables.holdout import group_twins as group_twins

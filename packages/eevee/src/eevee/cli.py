@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 METHODS = ("evolution", "greedy", "greedy-swap", "random", "exhaustive", "medoids")
 HOLDOUTS = ("model", "family", "date", "frontier")
+TOGETHER = HOLDOUTS[:2]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -35,17 +36,19 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     )
     source.add_argument("--about", help="CSV with metric or benchmark, and direction, cost, task, family, low, high")
     source.add_argument("--models", help="CSV with model, and model_family, model_date, group")
-    source.add_argument("--model-column", default="", metavar="COLUMNS", help="what names a model, comma-separated")
-    source.add_argument("--value", default="", metavar="COLUMN", help="what holds the scores of a long file")
+    source.add_argument(
+        "--model-column", default="", metavar="COLUMNS", help="columns that name a model, comma-separated"
+    )
+    source.add_argument("--value", default="", metavar="COLUMN", help="column with the scores of a long file")
     source.add_argument("--drop", default="", metavar="COLUMNS", help="columns to leave out, comma-separated")
-    source.add_argument("--bounds", metavar="LOW,HIGH", help="of metrics that do not say theirs, such as 0,100")
+    source.add_argument("--bounds", metavar="LOW,HIGH", help="bounds of metrics that do not name theirs, such as 0,100")
     source.add_argument(
         "--scaling",
         choices=("plain", "winsor", "rank", "auto"),
         default="plain",
-        help="of the columns; auto compares all by leave-one-out (default: plain)",
+        help="scale of the columns; auto compares all by leave-one-out (default: plain)",
     )
-    source.add_argument("--direction", choices=("higher", "lower"), help="for metrics that do not say theirs")
+    source.add_argument("--direction", choices=("higher", "lower"), help="direction of metrics that do not name theirs")
     source.add_argument(
         "--twins",
         type=float,
@@ -62,9 +65,9 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         default="ridge",
         help="meta-model: ridge, gp, knn, mean, mlp, lowrank, two with a plus, module:callable, auto (default: ridge)",
     )
-    model.add_argument("--objective", choices=("all", "unselected"), help="whose error counts (default: all)")
+    model.add_argument("--objective", choices=("all", "unselected"), help="metrics whose error counts (default: all)")
     model.add_argument("--alpha", type=float, default=1.0, help="ridge penalty (default: 1)")
-    model.add_argument("--seed", type=int, default=0, help="of everything random (default: 0)")
+    model.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
 
     rules = _Parser(add_help=False)
     rules.add_argument("--include", default="", metavar="IDS", help="must be chosen, comma-separated")
@@ -80,7 +83,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         "--given",
         default="",
         metavar="IDS",
-        help="measured anyhow, beside the k and free: what to add to them?",
+        help="benchmarks measured in any case, in addition to the k and free of cost",
     )
     select.add_argument("--budget", type=float, help="largest total cost")
     select.add_argument(
@@ -97,6 +100,9 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
 
     score = add("score", parents=[source, model], help="judge a given subset")
     score.add_argument(
+        "--holdout", choices=TOGETHER, default="model", help="unit that errors leave out (default: model)"
+    )
+    score.add_argument(
         "--subset",
         required=True,
         metavar="IDS",
@@ -108,7 +114,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     predict.add_argument(
         "--scores", required=True, metavar="FILE", help="CSV with model and a column for each subset metric"
     )
-    predict.add_argument("--level", type=float, default=0.9, help="of the intervals (default: 0.9)")
+    predict.add_argument("--level", type=float, default=0.9, help="level of the intervals (default: 0.9)")
     predict.add_argument("--mean", action="store_true", help="the plain mean of all metrics, too, with its interval")
     predict.add_argument("--scorer", default="auto", help="as for select (default: auto)")
     predict.add_argument(
@@ -122,14 +128,17 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     )
 
     pareto = add("pareto", parents=[source, model, rules], help="error against cost, and tiers from budgets")
+    pareto.add_argument(
+        "--holdout", choices=TOGETHER, default="model", help="unit that errors leave out (default: model)"
+    )
     pareto.add_argument("--largest", type=int, default=12, help="largest size of a subset (default: 12)")
     pareto.add_argument("--tiers", default="", metavar="NAME=COST,...", help="choose a subset for each budget as well")
 
     rank = commands.add_parser("rank", help="every model's place with a simultaneous interval, and who is tied")
-    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="tables (as --table), or run folders, or an .npz")
+    rank.add_argument("source", nargs="+", metavar="TABLE|RUN", help="tables (as --table), or as --outcomes of items")
     rank.add_argument("--direction", help="as for the other commands")
-    rank.add_argument("--level", type=float, default=0.95, help="of all intervals together (default: .95)")
-    rank.add_argument("--seed", type=int, default=0, help="of the draws (default: 0)")
+    rank.add_argument("--level", type=float, default=0.95, help="joint level of all intervals (default: 0.95)")
+    rank.add_argument("--seed", type=int, default=0, help="seed of the draws (default: 0)")
     rank.add_argument("--json", metavar="FILE", help="write the ranking here; - prints it")
 
     items = commands.add_parser("items", help="the few test items of each benchmark that tell its score")
@@ -138,10 +147,11 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         required=True,
         nargs="+",
         metavar="PATH",
-        help="run folders of gate-runner, one for each model; or an .npz with models and, for each benchmark, an array",
+        help="run folders of gate-runner, one for each model; an .npz with models and, for each benchmark, an array; "
+        "benchmark-prediction's .jbl files; or UniBench's output folder",
     )
-    items.add_argument("--share", type=float, default=0.05, help="of the items (default: .05)")
-    items.add_argument("--count", type=int, help="of items, in place of the share")
+    items.add_argument("--share", type=float, default=0.05, help="share of the items (default: 0.05)")
+    items.add_argument("--count", type=int, help="number of items, in place of the share")
     items.add_argument(
         "--method",
         choices=("drawn", "clusters", "adaptive"),
@@ -155,17 +165,17 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
         default="model",
         help="whom the errors are of: a model like these, of a new family, or better than all (default: model)",
     )
-    items.add_argument("--level", type=float, default=0.9, help="of the intervals (default: .9)")
-    items.add_argument("--seed", type=int, default=0, help="of folds and draws (default: 0)")
+    items.add_argument("--level", type=float, default=0.9, help="level of the intervals (default: 0.9)")
+    items.add_argument("--seed", type=int, default=0, help="seed of folds and draws (default: 0)")
     items.add_argument("--json", metavar="FILE", help="write the choice here; - prints it")
     items.add_argument("--quiet", action="store_true", help="no progress")
 
     report = add("report", parents=[source], help="one HTML page about a table, a selection, ranks and items")
     report.add_argument("--result", metavar="FILE", help="JSON of eevee select")
     report.add_argument("-k", type=int, help="select so many first, where no --result is given")
-    report.add_argument("--seed", type=int, default=0, help="of that selection (default: 0)")
-    report.add_argument("--output", required=True, metavar="FOLDER", help="where to write index.html")
-    report.add_argument("--largest", type=int, default=12, help="largest k in the pictures (default: 12)")
+    report.add_argument("--seed", type=int, default=0, help="seed of that selection (default: 0)")
+    report.add_argument("--output", required=True, metavar="FOLDER", help="folder for index.html")
+    report.add_argument("--largest", type=int, default=12, help="largest k in the images (default: 12)")
     report.add_argument("--scores", metavar="FILE", help="CSV of new models' scores on the subset, to be predicted")
     report.add_argument("--outcomes", nargs="+", metavar="PATH", help="as for items: ranks on other items, and items")
     return top

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from eevee.progress import Progress
     from eevee.scorers.scorer import Scorer
-    from eevee.tables.record import Recorded
+    from eevee.tables.serialization import Recorded
     from eevee.tables.table import ResultTable
 
 AUTO = "auto"
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if options.twins > 0:
         table = group_twins(table, options.twins)
     if options.scaling == AUTO:
-        from eevee.answers.choosing import choose_scaling
+        from eevee.answers.scorer_choice import choose_scaling
         from eevee.searching.space import Constraints, Space
 
         space = Space(table, Constraints(k=min(getattr(options, "k", None) or 8, len(table.benchmarks) - 1)))
@@ -75,7 +75,7 @@ def _finish(options: argparse.Namespace, result: Recorded, words: str) -> int:
 def subset_ids(text: str, table: ResultTable) -> tuple[str, ...]:
     """Ids from a comma-separated list, a tier of the paper, or the JSON of a result (whose table must be this one)."""
     from eevee.tables.loading import published
-    from eevee.tables.record import read_result
+    from eevee.tables.serialization import read_result
 
     if Path(text).is_file():
         return tuple(read_result(text, table)["benchmarks"])
@@ -122,7 +122,7 @@ def _progress(options: argparse.Namespace) -> Progress | None:
 
 
 def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
-    from eevee.showing.words import check_words
+    from eevee.reports.formatting import check_words
     from eevee.tables.checking import check
 
     findings = check(table)
@@ -131,7 +131,7 @@ def _check(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, s
 
 def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.selecting import few_models, models_needed, select
-    from eevee.showing.words import selection_words
+    from eevee.reports.formatting import selection_words
 
     own = options.runs or (options.table or "gate") not in SHIPPED
     line, shown = few_models(table) if own else "", _progress(options)
@@ -167,16 +167,23 @@ def _select(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
 
 def _score(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.scoring import score
-    from eevee.showing.words import score_words
+    from eevee.reports.formatting import score_words
 
     subset = subset_ids(options.subset, table)
-    judged = score(table, subset, scorer=_scorer(options), objective=options.objective, seed=options.seed)
+    judged = score(
+        table,
+        subset,
+        scorer=_scorer(options),
+        objective=options.objective,
+        holdout=options.holdout,
+        seed=options.seed,
+    )
     return judged, score_words(judged)
 
 
 def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.predicting import predict
-    from eevee.showing.words import prediction_words
+    from eevee.reports.formatting import prediction_words
     from eevee.tables.reading import read_scores
 
     prediction = predict(
@@ -193,12 +200,13 @@ def _predict(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded,
 
 
 def _pareto(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
-    from eevee.answers.front import pareto, tiers
-    from eevee.showing.words import front_words
+    from eevee.answers.pareto_front import pareto, tiers
+    from eevee.reports.formatting import front_words
 
     shared = {
         "scorer": _scorer(options),
         "objective": options.objective,
+        "holdout": options.holdout,
         "include": listed(options.include),
         "exclude": listed(options.exclude),
         "one_per_family": options.one_per_family,
@@ -219,9 +227,9 @@ def _pareto(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, 
 
 
 def _items(options: argparse.Namespace) -> tuple[Recorded, str]:
-    from eevee.items.choosing import choose_items
-    from eevee.items.outcomes import read_outcomes
-    from eevee.showing.words import item_words
+    from eevee.items.reading import read_outcomes
+    from eevee.items.selection import choose_items
+    from eevee.reports.formatting import item_words
 
     chosen = choose_items(
         read_outcomes(options.outcomes),
@@ -238,11 +246,11 @@ def _items(options: argparse.Namespace) -> tuple[Recorded, str]:
 
 def _rank(options: argparse.Namespace) -> tuple[Recorded, str]:
     from eevee.answers.leaderboard import rank_models, rank_outcomes
-    from eevee.showing.words import board_words
+    from eevee.reports.formatting import board_words
 
     sources = [Path(source) for source in options.source]
-    if any(source.is_dir() or source.suffix == ".npz" for source in sources):
-        from eevee.items.outcomes import read_outcomes
+    if any(source.is_dir() or source.suffix in (".npz", ".jbl", ".joblib") for source in sources):
+        from eevee.items.reading import read_outcomes
 
         board = rank_outcomes(read_outcomes(sources), level=options.level, seed=options.seed)
     else:
@@ -253,8 +261,8 @@ def _rank(options: argparse.Namespace) -> tuple[Recorded, str]:
 
 def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.selecting import read_selection, select
-    from eevee.items.outcomes import read_outcomes
-    from eevee.showing.reporting import report
+    from eevee.items.reading import read_outcomes
+    from eevee.reports.report import report
     from eevee.tables.reading import read_scores
 
     if options.result:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import typer
 
-ABOUT = "Pairs of images and captions that differ in one thing: build, score."
+ABOUT = "Build and score pairs of images and captions that differ in one thing."
 
 
 def make_app(models: Models | None = None) -> typer.Typer:

@@ -29,13 +29,13 @@ _COSINES = _cosines()
 
 
 def perceptual_hash(picture: UInt8[np.ndarray, "h w 3"]) -> int:
-    """64 bits that change little when a picture does.
+    """64 bits that change little when an image does.
 
-    The picture becomes grey, 32 x 32; of its cosine transform the 8 x 8 lowest frequencies are kept; each bit says
+    The image becomes grey, 32 x 32; of its cosine transform the 8 x 8 lowest frequencies are kept; each bit says
     whether one of them lies above their median.
     """
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
-        raise ValueError(f"expected a uint8 picture [height, width, 3], found {picture.dtype} {list(picture.shape)}")
+        raise ValueError(f"expected a uint8 image [height, width, 3], found {picture.dtype} {list(picture.shape)}")
     grey = Image.fromarray(picture).convert("L").resize((_SIDE, _SIDE), Image.Resampling.BOX)
     pixels = np.asarray(grey, dtype=np.int64)
     low = (_COSINES @ pixels @ _COSINES.T).ravel()
@@ -47,8 +47,8 @@ def perceptual_hash(picture: UInt8[np.ndarray, "h w 3"]) -> int:
 class PairHashes:
     """The hashes of the pairs kept so far.
 
-    Two pairs are near-duplicates when each picture of one lies within `bits` of a different picture of the other, in
-    either order. The two pictures of one pair are never compared: they are alike on purpose.
+    Two pairs are near-duplicates when each image of one lies within `bits` of a different image of the other, in
+    either order. The two images of one pair are never compared: they are alike on purpose.
     """
 
     def __init__(self, bits: int) -> None:

@@ -1,4 +1,4 @@
-"""The one way from a picture's bytes to RGB: what cannot be converted rightly is refused, by name."""
+"""The one way from an image's bytes to RGB: what cannot be converted rightly is refused, by name."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 
-from eqben_builder.untrusted import within
+from wary_files.limits import within
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8
 
-#: What pictures are read as, whatever they are called: Pillow's other readers include one that starts Ghostscript.
+#: What images are read as, whatever they are called: Pillow's other readers include one that starts Ghostscript.
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP", *(("AVIF",) if features.check("avif") else ()))
 _log = logging.getLogger(__name__)
 _ALPHA = ("RGBA", "LA", "PA", "RGBa", "La")
 
 
 class PictureRefusedError(ValueError):
-    """A whole picture that is not read: too large, or of values that have no known form in RGB."""
+    """A whole image that is not read: too large, or of values that have no known form in RGB."""
 
 
 class AnimatedPictureWarning(UserWarning):
-    """An animation was given where a picture is expected: its first frame is used."""
+    """An animation was given where an image is expected: its first frame is used."""
 
 
 def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False) -> UInt8[np.ndarray, "h w 3"]:
-    """One picture in 8-bit RGB, upright.
+    """One image in 8-bit RGB, upright.
 
     EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8; floats in 0 to 1 or in 0 to
     255 are scaled or rounded; CMYK goes through its own colour profile where it has one; of an animation the first
     frame is taken, which an `AnimatedPictureWarning` says.
     """
-    called = name or (str(source) if isinstance(source, Path) else "a picture in memory")
+    called = name or (str(source) if isinstance(source, Path) else "an image in memory")
     try:
         if isinstance(source, Path) and source.exists() and not source.is_file():
             raise ValueError("it is no file that holds data")  # a pipe would be waited for without end
         with _opened(source) as opened:
             _check_size(opened.width * opened.height, called)
-            _refuse_planar(opened, called)
+            _refuse_misread(opened, called)
             if _animated(opened):
                 warnings.warn(AnimatedPictureWarning(f"{called} has several frames: the first is used"), stacklevel=2)
                 opened.seek(0)
@@ -62,7 +62,7 @@ def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False
 
 
 def _opened(source: bytes | Path) -> Image.Image:
-    """Read a picture's header, as `PIL.Image.open` does but for Pillow's own check of the size: we have ours.
+    """Read an image's header, as `PIL.Image.open` does but for Pillow's own check of the size: we have ours.
 
     `Image.MAX_IMAGE_PIXELS` is the whole process's and is never touched: other threads rely on it.
     """
@@ -81,7 +81,7 @@ def _opened(source: bytes | Path) -> Image.Image:
                 opened = factory(file, "")  # without a name: Pillow maps unpacked TIFF files, and mixes up turned ones
             except (SyntaxError, IndexError, TypeError, struct.error):
                 continue
-            opened._exclusive_fp = True  # it is closed with the picture
+            opened._exclusive_fp = True  # it is closed with the image
             return opened
         raise UnidentifiedImageError(f"cannot identify image file, none of {', '.join(FORMATS)}")
     except BaseException:
@@ -96,9 +96,11 @@ def _animated(image: Image.Image) -> bool:
     return image.format in ("GIF", "PNG", "WEBP") and bool(getattr(image, "is_animated", False))
 
 
-def _refuse_planar(image: Image.Image, name: str) -> None:
-    """Refuse the one kind of TIFF that Pillow opens and reads wrongly: 16 bits, each colour by itself, not packed."""
+def _refuse_misread(image: Image.Image, name: str) -> None:
+    """Refuse what Pillow opens and reads wrongly: TIFF of 16 bits, each colour by itself, not packed; signed 8 bits."""
     tags = getattr(image, "tag_v2", {})
+    if 2 in tags.get(339, ()) and 8 in tags.get(258, ()):  # a negative value is shown as a bright one
+        raise PictureRefusedError(f"{name} is a TIFF of signed values of 8 bits: convert it to 0 to 255 first")
     if tags.get(284) == 2 and tags.get(259, 1) == 1 and 16 in tags.get(258, ()):
         raise PictureRefusedError(f"{name} is a TIFF of 16 bits that holds each colour by itself: convert it first")
 
@@ -111,7 +113,7 @@ def _check_size(pixels: int, name: str) -> None:
 
 
 def decode_array(stored: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
-    """A uint8 picture [height, width, 3] in NumPy's own format, its size checked against its bytes beforehand."""
+    """A uint8 image [height, width, 3] in NumPy's own format, its size checked against its bytes beforehand."""
     file = io.BytesIO(stored)
     try:
         version = np.lib.format.read_magic(file)
@@ -130,7 +132,10 @@ def decode_array(stored: bytes, name: str) -> UInt8[np.ndarray, "h w 3"]:
 
 def _to_rgb(image: Image.Image, name: str) -> Image.Image:
     if image.mode.startswith("I;16") or image.mode in ("I", "F"):
-        return _scaled(np.asarray(image), image.mode, name).convert("RGB")
+        shown = _scaled(np.asarray(image), image.mode, name)
+        # a TIFF whose 0 is white; Pillow turns round those of 1 and 8 bits alone
+        is_white_zero = getattr(image, "tag_v2", {}).get(262) == 0
+        return (ImageOps.invert(shown) if is_white_zero else shown).convert("RGB")
     if image.mode in _ALPHA or "transparency" in image.info:
         solid = image.convert("RGBA")
         white = Image.new("RGBA", solid.size, (255, 255, 255, 255))

@@ -46,7 +46,7 @@ class Parts(NamedTuple):
 
 
 class Teacher(NamedTuple):
-    """The features of a frozen model for the same pictures and texts, of any width, and its scale."""
+    """The features of a frozen model for the same images and texts, of any width, and its scale."""
 
     image: Tensor
     text: Tensor
@@ -57,7 +57,7 @@ class Teacher(NamedTuple):
 class Batch:
     """A batch to be computed, in float32 or float64 and without autocast: rows of this rank until `gathered`.
 
-    The texts after the first n are negatives, the i-th of them the picture `owners[i]`'s. `pairs` are indices into the
+    The texts after the first n are negatives, the i-th of them the image `owners[i]`'s. `pairs` are indices into the
     whole batch; `half` is 1 where the caller's features were bfloat16, 2 for float16; `rows` are those of each rank.
     """
 

@@ -62,7 +62,7 @@ def check_features(image: Tensor, text: Tensor, *, negatives: bool = False, of: 
 
 
 def check_teacher(teacher: object, image: Tensor, text: Tensor) -> None:
-    """Raise unless `teacher` is (image features, text features, logit scale) of the same pictures and texts."""
+    """Raise unless `teacher` is (image features, text features, logit scale) of the same images and texts."""
     if not isinstance(teacher, tuple) or len(teacher) != 3:
         raise TypeError(f"teacher={type(teacher).__name__}: expected (image_features, text_features, logit_scale)")
     check_features(*teacher[:2], negatives=True, of="the teacher's ")

@@ -62,7 +62,7 @@ def nearest_images(features: Float[Tensor, "n d"], k: int = NEAREST) -> Int[Tens
         k: at least 1; at most n - 1 are there.
 
     Raises:
-        ValueError: fewer than two images, or k below 1.
+        ValueError: fewer than two images, k below 1, or a feature that is no finite number.
 
     Example:
         >>> import torch
@@ -72,6 +72,10 @@ def nearest_images(features: Float[Tensor, "n d"], k: int = NEAREST) -> Int[Tens
     count = len(features)
     if count < 2 or k < 1:
         raise ValueError(f"expected at least two images and k of at least 1, got {count} and {k}")
+    if not bool((known := torch.isfinite(features).all(dim=1)).all()):
+        raise ValueError(
+            f"row {int((~known).nonzero()[0])} of the features holds NaN or infinity, which is near to none"
+        )
     unit, k = F.normalize(features, dim=1), min(k, count - 1)
     rows = []
     for start in range(0, count, _CHUNK):

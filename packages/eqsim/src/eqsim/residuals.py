@@ -215,15 +215,15 @@ def hard_negative_loss(
     focus: float = 2.0,
     smoothing: float = 0.02,
 ) -> Float[Tensor, ""]:
-    """Each picture's caption against its own false captions, with focal weights and smoothed targets.
+    """Each image's caption against its own false captions, with focal weights and smoothed targets.
 
-    Over a picture's 1 + k texts with softmax p and target q = (1 - b) [the caption] + b / (k + 1), the sum of
-    -q (1 - p)^g log p; mean over all pictures, where one without false captions counts 0.
+    Over an image's 1 + k texts with softmax p and target q = (1 - b) [the caption] + b / (k + 1), the sum of
+    -q (1 - p)^g log p; mean over all images, where one without false captions counts 0.
 
     Args:
-        right: (n,) logits of each picture and its own caption.
+        right: (n,) logits of each image and its own caption.
         wrong: (m,) logits of false captions.
-        owners: (m,) the picture that each of them is false for.
+        owners: (m,) the image that each of them is false for.
         focus: g >= 0; 0 is the plain cross-entropy.
         smoothing: b in [0, 1); 0 gives the caption all of the target.
 
@@ -231,7 +231,7 @@ def hard_negative_loss(
         A scalar.
 
     Raises:
-        ValueError: a negative focus, a smoothing outside [0, 1), an owner that is no picture; shows it.
+        ValueError: a negative focus, a smoothing outside [0, 1), an owner that is no image; shows it.
 
     Example:
         >>> import torch

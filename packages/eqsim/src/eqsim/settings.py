@@ -99,7 +99,7 @@ class Settings:
 
     @property
     def uses_negatives(self) -> bool:
-        """Whether a caption without a picture changes anything."""
+        """Whether a caption without an image changes anything."""
         return self.beside or self.contrast is not None or self.score == "softmax"
 
     @property

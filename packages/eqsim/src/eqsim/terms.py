@@ -35,7 +35,7 @@ def build_loss(contrast: str = "clip", terms: Iterable[str] = (), **settings: An
     Args:
         contrast: "clip" or "siglip".
         terms: "NAME=WEIGHT" each, NAME one of `TERMS`: "eqsim:v1", "eqsim:v2", "eqsim:hybrid" and "eqsim:relative",
-            EqSim's modes; "pair", each picture and text of a known pair prefers its own; "hard", each picture's text
+            EqSim's modes; "pair", each image and text of a known pair prefers its own; "hard", each image's text
             against its own false ones; "keep" ("keep:kl") and "keep:squares", a frozen teacher's scores.
         settings: further keyword arguments of `ClipEqSimLoss`.
 

@@ -23,9 +23,9 @@ from gate_data.readers.splits import spread
 
 Item = TypeVar("Item")
 _SAMPLED = 64
-"""Pictures of each split that are decoded where not all are."""
+"""Images of each split that are decoded where not all are."""
 _HASHED = 2000
-"""Pictures of each split whose contents are compared where not all are."""
+"""Images of each split whose contents are compared where not all are."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def check(root: str | PathLike[str], data_sets: Iterable[str] = (), *, deep: boo
     Args:
         root: the data root.
         data_sets: their names, as `gate_data.load` takes them.
-        deep: whether every picture and clip is decoded and hashed, not a sample of them.
+        deep: whether every image and clip is decoded and hashed, not a sample of them.
 
     Returns:
         One row for each data set, in their order.
@@ -87,7 +87,7 @@ def check_data(originals: Mapping[str, Originals[Any]], root: Path, deep: bool =
     Args:
         originals: how each data set's files are read, by its id.
         root: the data root.
-        deep: whether every picture and clip is decoded and hashed, not a sample of them.
+        deep: whether every image and clip is decoded and hashed, not a sample of them.
 
     Returns:
         One row for each data set.
@@ -148,7 +148,7 @@ def _checked(name: str, originals: Originals[Any], root: Path, deep: bool) -> Fo
 def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> Iterator[str]:
     """Files, and patients, lesions, films or scenes, that are in two splits."""
     for (first, members), (second, further) in itertools.combinations(sides.items(), 2):
-        texts = any(sample.text for sample in members)  # of a picture several questions may be asked, in one split
+        texts = any(sample.text for sample in members)  # of an image several questions may be asked, in one split
         if files := {sample.source for sample in members} & {sample.source for sample in further}:
             example: Any = next(iter(files))
             shown = described(example[0] if type(example) is tuple else example)
@@ -181,7 +181,7 @@ def _look(source: Source) -> None:
 
 
 def _unreadable(items: Sequence[Item], read: Callable[[Item], object], deep: bool) -> Iterator[str]:
-    """What is wrong with pictures, clips and maps that cannot be read, or with maps that hold a value that is none."""
+    """What is wrong with images, clips and maps that cannot be read, or with maps that hold a value that is none."""
     for item in _some(items, deep, _SAMPLED):
         try:
             read(item)

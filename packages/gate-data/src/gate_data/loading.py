@@ -18,6 +18,7 @@ from gate_data.imports import named
 from gate_data.items import as_pictures, as_tv_tensors, transformed
 from gate_data.naming import resolve
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
+from gate_data.readers.scanning import scanned_once
 from gate_data.request import DataRequest, Size, size_of
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def load(
         size: side in pixels of the square images that are read from files, or their height and width; what comes with a
             library keeps its own. PIL images (``raw``) have the size of their files.
         limit: at most so many samples in each split, drawn by class.
-        skip_unreadable: look at every picture, and leave out those that cannot be read.
+        skip_unreadable: look at every image, and leave out those that cannot be read.
         transform: from a PIL image to what the items hold: open_clip's, timm's and torchvision's as they come.
         target_transform: from a target to what the items hold.
         transforms: from both to both, as torchvision's v2 transforms are.
@@ -224,7 +225,7 @@ def load(
         tv_tensors: whether boxes and maps are torchvision's, see `SplitDataset`.
 
     Returns:
-        The splits; pictures are read when they are asked for.
+        The splits; images are read when they are asked for.
 
     Raises:
         UsageError: no such data set; the message shows the nearest.
@@ -236,6 +237,8 @@ def load(
         >>> load("birds/").classes  # doctest: +SKIP
         ('owl', 'wren')
     """
+    from gate_data.original_files import without_collector
+
     folder = None if root is None else Path(root).expanduser()
     name = resolve(str(data_set))
     if source not in ("local", "hub"):
@@ -244,7 +247,8 @@ def load(
         raise UsageError(f"limit must be at least 1, not {limit}")
     request = DataRequest(folder, limit, size_of(size), skip_unreadable, SHEETS.get(name or ""))
     if name is None:
-        data = _own(Path(data_set).expanduser(), request)
+        with scanned_once(), without_collector():
+            data = _own(Path(data_set).expanduser(), request)
     elif name in PACKAGED:
         data = named(PACKAGED[name])(request)
     elif source == "hub":

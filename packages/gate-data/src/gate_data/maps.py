@@ -66,7 +66,7 @@ class Maps:
             return torch.from_numpy(np.stack(list(pool.map(chosen.map_of, range(len(chosen))))))
 
     def map_of(self, position: int, *, whole: bool = False) -> np.ndarray:
-        """Read the map of a sample, of `side` or as large as its file has it, as it is on the picture that is seen."""
+        """Read the map of a sample, of `side` or as large as its file has it, as it is on the image that is seen."""
         about = {"picture": self.pictures[position]} if len(self.pictures) else {}
         return self.read(self.files[position], None if whole else self.side, **about)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -17,7 +16,7 @@ from PIL import Image
 from gate_data.errors import DataError
 from gate_data.pictures import readers
 from gate_data.readers.decode import decode
-from gate_data.readers.source import Clip, Source, Stored, described
+from gate_data.readers.source import Source
 from gate_data.remembered import known_contents, listing_mark, remember_contents
 
 SIDE = 32
@@ -33,21 +32,22 @@ _FLAT = 4.0
 """Standard deviation of grey values up to which an image shows too little to be compared."""
 _CELLS = SIDE * SIDE // 16
 """Digests of 16 bytes in whose place a sketch is remembered."""
-_UNASKED = 10_000
-"""Images up to which they are compared where nobody asked for it."""
 _ROWS, _PAIRS = 2048, 4096
 
-
-class HasSource(Protocol):
-    """A sample of a list."""
-
-    @property
-    def source(self) -> Source | tuple[Source, ...]:
-        """Its image, or several."""
-
-
-Shown = TypeVar("Shown", bound=HasSource)
 Sketches = UInt8[np.ndarray, "n 32 32"]
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike images are by an encoder, in place of the fine detail that small or blurred images lack.
+
+    Args:
+        features: of each image, of length 1.
+        threshold: cosine from which on two images are alike.
+    """
+
+    features: Float[np.ndarray, "n d"]
+    threshold: float
 
 
 @dataclass(frozen=True)
@@ -67,106 +67,11 @@ class NearCopies:
     flat: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class NearSplits:
-    """Near copies among the images of splits.
-
-    Args:
-        groups: of each group, its images in order as split and source.
-        compared: images that were compared.
-        unreadable: those that cannot be read, or show one colour.
-    """
-
-    groups: tuple[tuple[tuple[str, Source], ...], ...]
-    compared: int
-    unreadable: tuple[Source, ...] = ()
-
-    @property
-    def crossing(self) -> list[tuple[tuple[str, Source], ...]]:
-        """Groups with images of several splits."""
-        return [group for group in self.groups if len({split for split, _ in group}) > 1]
-
-    @property
-    def copied(self) -> set[Source]:
-        """Images to train on or to validate that are near copies of a test image."""
-        tested = [group for group in self.groups if any(split == "test" for split, _ in group)]
-        return {source for group in tested for split, source in group if split != "test"}
-
-    @property
-    def leaked(self) -> set[Source]:
-        """Test images that are near copies of one to train on or to validate."""
-        return {source for group in self.crossing for split, source in group if split == "test"}
-
-    @property
-    def sentence(self) -> str:
-        """What a reader of the score must know; empty where no test image has a copy in another split."""
-        if not self.leaked:
-            return ""
-        group = next(group for group in self.crossing if "test" in dict(group))
-        shown = [next(source for split, source in group if (split == "test") is is_test) for is_test in (True, False)]
-        count = len(self.leaked)
-        are = "1 test image is a near copy" if count == 1 else f"{count:,} test images are near copies"
-        return (
-            f"{are} of others trained or validated on, such as {described(shown[0])} and {described(shown[1])}: "
-            "--setting drop_near=true leaves those others out"
-        )
-
-
-def near_in_splits(
-    splits: Mapping[str, Sequence[HasSource]], progress: Callable[[int, int], None] | None = None
-) -> NearSplits:
-    """Find near copies among the still images of splits, each file once in each split.
-
-    Args:
-        splits: samples by ``"train"``, ``"validation"`` and ``"test"``.
-        progress: given how many images are read, and of how many.
-    """
-    places = list(dict.fromkeys(_stills(splits)))
-    sources = [source for _, source in places]
-    copies = near_copies(sources, progress)
-    groups = tuple(tuple(places[at] for at in group) for group in copies.groups)
-    lacking = tuple(sources[at] for at in sorted((*copies.unreadable, *copies.flat)))
-    return NearSplits(groups, copies.compared, lacking)
-
-
-def near_note(splits: Mapping[str, Sequence[HasSource]]) -> str:
-    """Say which test images are near copies of others, of sets that are small or were compared before."""
-    places = list(dict.fromkeys(_stills(splits)))
-    sources = [source for _, source in places]
-    if len(sources) > _UNASKED and known_contents(_mark(sources), len(sources) * _CELLS) is None:
-        return ""
-    return near_in_splits(splits).sentence if len({split for split, _ in places}) > 1 else ""
-
-
-DROPPED = "near copies of test images"
-"""In the note of data from which they were left out."""
-
-
-def without_near(splits: Mapping[str, Sequence[Shown]]) -> tuple[dict[str, Sequence[Shown]], str]:
-    """Leave out samples to train on and to validate whose images are near copies of a test image; and say how many."""
-    copied = near_in_splits(splits).copied
-    lists: dict[str, Sequence[Shown]] = {}
-    counts = []
-    for name, samples in splits.items():
-        lists[name] = [sample for sample in samples if name == "test" or copied.isdisjoint(_sources(sample))]
-        if name != "test":
-            counts.append(f"{len(samples) - len(lists[name]):,} of {name}")
-    return lists, f"left out as {DROPPED}: {', '.join(counts)}"
-
-
-def _sources(sample: HasSource) -> tuple[Source, ...]:
-    sources: tuple[Source, ...] = sample.source if type(sample.source) is tuple else (sample.source,)  # type: ignore[assignment]  # a source alone may be a named tuple
-    return sources
-
-
-def _stills(splits: Mapping[str, Sequence[HasSource]]) -> Iterator[tuple[str, Source]]:
-    """Split and source of every still image that lies in a file."""
-    for name, samples in splits.items():
-        for sample in samples:
-            yield from ((name, source) for source in _sources(sample) if not isinstance(source, Clip | Stored))
-
-
-def near_copies(sources: Sequence[Source], progress: Callable[[int, int], None] | None = None) -> NearCopies:
+def near_copies(
+    sources: Sequence[Source],
+    progress: Callable[[int, int], None] | None = None,
+    likeness: Callable[[Sequence[Source]], Likeness] | None = None,
+) -> NearCopies:
     """Find images that are near copies: JPEG again, resized, cropped by up to 10 %, mirrored, brighter or darker.
 
     Each becomes grey, 32 x 32. Images whose low frequencies (those of a 64-bit perceptual hash, unrounded) are alike,
@@ -175,6 +80,7 @@ def near_copies(sources: Sequence[Source], progress: Callable[[int, int], None] 
     Args:
         sources: still images.
         progress: given how many of them are read, and of how many.
+        likeness: of images by an encoder; those that are alike by it need no fine detail in common.
 
     Returns:
         Groups; what cannot be read or shows one colour is named, and is in none.
@@ -199,7 +105,17 @@ def near_copies(sources: Sequence[Source], progress: Callable[[int, int], None] 
         sketches, unreadable = np.frombuffer(b"".join(known), np.uint8).reshape(-1, SIDE, SIDE), []
     lacking = set(unreadable)
     flat = [int(at) for at in np.flatnonzero(sketches.std(axis=(1, 2)) <= _FLAT) if int(at) not in lacking]
-    return NearCopies(groups_of(sketches), len(sources) - len(unreadable) - len(flat), tuple(unreadable), tuple(flat))
+    alike = None
+    if likeness is not None:
+        hidden = lacking.union(flat)
+        alike = likeness([source for at, source in enumerate(sources) if at not in hidden])
+    groups = groups_of(sketches, alike)
+    return NearCopies(groups, len(sources) - len(unreadable) - len(flat), tuple(unreadable), tuple(flat))
+
+
+def are_known(sources: Sequence[Source]) -> bool:
+    """Whether the sketches of these images are remembered, so that comparing them opens no file."""
+    return known_contents(_mark(sources), len(sources) * _CELLS) is not None
 
 
 def _mark(sources: Sequence[Source]) -> bytes | None:
@@ -241,8 +157,8 @@ def sketch_of(image: Image.Image) -> UInt8[np.ndarray, "32 32"]:
     return np.asarray(image.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR))
 
 
-def groups_of(sketches: Sketches) -> tuple[tuple[int, ...], ...]:
-    """Return groups of positions of sketches that are near copies."""
+def groups_of(sketches: Sketches, likeness: Likeness | None = None) -> tuple[tuple[int, ...], ...]:
+    """Return groups of positions of sketches that are near copies; ``likeness`` is of those that are not flat."""
     parent = list(range(len(sketches)))
 
     def root(at: int) -> int:
@@ -251,20 +167,46 @@ def groups_of(sketches: Sketches) -> tuple[tuple[int, ...], ...]:
             at = parent[at]
         return at
 
+    def join(earlier: int, later: int) -> None:
+        low, high = sorted((root(int(shown[earlier])), root(int(shown[later]))))
+        parent[high] = low
+
     shown = np.flatnonzero(sketches.std(axis=(1, 2)) > _FLAT)
     pixels = sketches[shown].astype(np.float32)
-    for is_mirrored in (False, True):
-        pairs = _candidates(pixels, mirrored=is_mirrored)
-        for first in range(0, len(pairs), _PAIRS):
-            part = pairs[first : first + _PAIRS]
-            left, right = pixels[part[:, 0]], pixels[part[:, 1]]
-            for earlier, later in part[_alike(left, right[:, :, ::-1] if is_mirrored else right)]:
-                low, high = sorted((root(int(shown[earlier])), root(int(shown[later]))))
-                parent[high] = low
+    pairs = [copies_by_pixels(pixels)] + ([] if likeness is None else [copies_by_likeness(pixels, likeness)])
+    for earlier, later in np.concatenate(pairs):
+        join(earlier, later)
     members: dict[int, list[int]] = defaultdict(list)
     for at in range(len(sketches)):
         members[root(at)].append(at)
     return tuple(tuple(group) for group in members.values() if len(group) > 1)
+
+
+def copies_by_pixels(pixels: Float[np.ndarray, "n 32 32"]) -> Int[np.ndarray, "p 2"]:
+    """Return pairs of sketches that correlate in low frequencies and in fine detail, mirrored or not."""
+    pairs: list[np.ndarray] = [np.zeros((0, 2), np.int64)]
+    for is_mirrored in (False, True):
+        for part, left, right in _parts(pixels, _candidates(pixels, mirrored=is_mirrored)):
+            pairs.append(part[_alike(left, right[:, :, ::-1] if is_mirrored else right)])
+    return np.concatenate(pairs)
+
+
+def copies_by_likeness(pixels: Float[np.ndarray, "n 32 32"], likeness: Likeness) -> Int[np.ndarray, "p 2"]:
+    """Return pairs of sketches that are alike by an encoder and correlate as a whole, mirrored or not."""
+    pairs: list[np.ndarray] = [np.zeros((0, 2), np.int64)]
+    nearest = _nearest_pairs(likeness.features, likeness.features, likeness.threshold)
+    for part, left, right in _parts(pixels, nearest):
+        pairs.append(part[_alike(left, right, fine=False) | _alike(left, right[:, :, ::-1], fine=False)])
+    return np.concatenate(pairs)
+
+
+def _parts(
+    pixels: Float[np.ndarray, "n 32 32"], pairs: Int[np.ndarray, "p 2"]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Some pairs at a time, with their sketches."""
+    for first in range(0, len(pairs), _PAIRS):
+        part = pairs[first : first + _PAIRS]
+        yield part, pixels[part[:, 0]], pixels[part[:, 1]]
 
 
 def _low_frequencies(pixels: Float[np.ndarray, "n 32 32"]) -> Float[np.ndarray, "n 64"]:
@@ -281,15 +223,22 @@ def _candidates(pixels: Float[np.ndarray, "n 32 32"], *, mirrored: bool) -> Int[
     """Pairs of images whose low frequencies are alike, the later of a pair second; a mirror turns odd ones' signs."""
     low = _low_frequencies(pixels)
     signs = np.tile(np.where(np.arange(_LOW) % 2, -1, 1), _LOW).astype(np.float32) if mirrored else 1.0
+    return _nearest_pairs(low, low * signs, _CANDIDATE)
+
+
+def _nearest_pairs(
+    low: Float[np.ndarray, "n d"], turned: Float[np.ndarray, "n d"], least: float
+) -> Int[np.ndarray, "p 2"]:
+    """Pairs whose cosine is at least so large, of each row the nearest few among those after it."""
     pairs: list[np.ndarray] = [np.zeros((0, 2), np.int64)]
     for first in range(0, len(low), _ROWS):
-        rows = low[first : first + _ROWS] * signs
+        rows = turned[first : first + _ROWS]
         blocks: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         for start in range(first, len(low), _ROWS):
             cosines = rows @ low[start : start + _ROWS].T
             if start == first:
                 cosines[np.tril_indices(len(cosines))] = -1
-            at, columns = np.nonzero(cosines >= _CANDIDATE)
+            at, columns = np.nonzero(cosines >= least)
             blocks.append(_nearest(at, columns + start, cosines[at, columns]))
         at, columns, _ = _nearest(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
         pairs.append(np.stack([at + first, columns], axis=1))
@@ -305,8 +254,8 @@ def _nearest(rows: np.ndarray, columns: np.ndarray, cosines: np.ndarray) -> tupl
     return rows[few], columns[few], cosines[few]
 
 
-def _alike(left: Float[np.ndarray, "p 32 32"], right: Float[np.ndarray, "p 32 32"]) -> np.ndarray:
-    """Whether pairs correlate, whole or where one is cropped."""
+def _alike(left: Float[np.ndarray, "p 32 32"], right: Float[np.ndarray, "p 32 32"], *, fine: bool = True) -> np.ndarray:
+    """Whether pairs correlate, whole or where one is cropped; in fine detail, too, or not."""
     alike = np.zeros(len(left), bool)
     coarse = [_unit(side.reshape(-1, SIDE // 2, 2, SIDE // 2, 2).mean(axis=(2, 4)).reshape(len(side), -1))
               for side in (left, right)]  # fmt: skip
@@ -314,8 +263,11 @@ def _alike(left: Float[np.ndarray, "p 32 32"], right: Float[np.ndarray, "p 32 32
         for which, (cut, whole) in enumerate(((left, right), (right, left))):
             cropped = _unit(coarse[which] @ operator.T)
             close = np.flatnonzero(~alike & ((cropped * coarse[1 - which]).sum(axis=1) >= _WHOLE))
-            fine = [_finer(down @ cut[close] @ across.T), _finer(whole[close])]
-            first, second = (_unit(side.reshape(-1, (SIDE - 4) ** 2)) for side in fine)
+            if not fine:
+                alike[close] = True
+                continue
+            detail = [_finer(down @ cut[close] @ across.T), _finer(whole[close])]
+            first, second = (_unit(side.reshape(-1, (SIDE - 4) ** 2)) for side in detail)
             alike[close[(first * second).sum(axis=1) >= _FINE]] = True
     return alike
 

@@ -52,7 +52,7 @@ class Form:
     """``labels``: 0/1 of each; ``heads``: an index for each head; ``map``: of classes; ``depth``: a map of metres."""
     share: float = 0.1  # of the training samples (or groups) that validate, where nobody else says which
     grouped: bool = False  # `Sample.group` stays on one side
-    fit: Fit = "crop"  # how pictures become square
+    fit: Fit = "crop"  # how images become square
     few_shot: bool = False  # splits have classes of their own; each then counts its classes from 0
     maps: ClassMap | None = None  # how annotations are read
     probed: bool = False  # videos that cannot be decoded are looked for, counted and left out
@@ -71,7 +71,7 @@ class Originals(Generic[Place]):
 
     expected: str  # what has to lie under the data root, in words
     find: Callable[[Path], Place]  # from a data root to where the files are; raises DataError where they are not
-    check: Callable[[Place], object]  # looks at all that can be seen without reading a picture; raises DataError
+    check: Callable[[Place], object]  # looks at all that can be seen without reading an image; raises DataError
     load: Callable[[Place, DataRequest], Data[Any]]
     parts: Callable[[Place], Parts] | None = None
     """Lists of samples, for whoever counts or compares them; None, or what gives None, where there are none."""
@@ -81,7 +81,7 @@ class Originals(Generic[Place]):
     def listing(self, location: Place, request: DataRequest) -> bytes | None:
         """What stands for the digest of the loaded data while no file changes: all that is listed, with files' times.
 
-        None where there are no lists, pictures are to be tried, or a file changed just now.
+        None where there are no lists, images are to be tried, or a file changed just now.
         """
         parts = None if self.parts is None or request.skip_unreadable or request.drop_near else self.parts(location)
         if parts is None:
@@ -104,7 +104,7 @@ class Originals(Generic[Place]):
 class Sample(NamedTuple):
     """One sample, of which nothing is read yet."""
 
-    source: Source | tuple[Source, ...]  # the picture, or a clip's frames in order
+    source: Source | tuple[Source, ...]  # the image, or a clip's frames in order
     target: Any = 0  # a class index, 0/1 of each label, an index for each head, a value, or the source of a class map
     text: str | tuple[str, ...] = ""  # a question or caption, or all captions
     group: str = ""  # what must not be torn apart: a patient, a lesion, a film, a scene
@@ -213,7 +213,7 @@ def of_card(name: str, find: Callable[[Path], Any] | None = None, **form: Any) -
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Pictures that are rows of an array in their file, and their classes."""
+    """Images that are rows of an array in their file, and their classes."""
 
     images: UInt8[np.ndarray, "n 3 h w"]
     labels: Int[np.ndarray, " n"]
@@ -224,7 +224,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Arrays:
-    """A data set whose own files hold arrays, not pictures."""
+    """A data set whose own files hold arrays, not images."""
 
     train: Side
     test: Side
@@ -242,7 +242,7 @@ class Arrays:
         return Parts(train or (), test or (), validation, self.classes, self.note)
 
     def images(self, samples: Sequence[Any]) -> UInt8[Tensor, "n 3 h w"]:
-        """The pictures of some of the rows, which are of one split."""
+        """The images of some of the rows, which are of one split."""
         import torch
 
         side = getattr(self, samples[0].source.file) if samples else self.train
@@ -259,8 +259,11 @@ def to_data(
     """Lists of samples as three splits, within the request's limit; ``images`` as in `from_lists`."""
     lists = splits_of(parts, form, where)
     notes = [request.compared(parts.note, *counted(parts), len(parts.classes))]
+    leaves_out = request.limit is not None or request.drop_near or request.skip_unreadable or form.probed
+    trains_classes = leaves_out and form.target == "class" and form.trained and not form.few_shot
+    given = {sample.target for sample in lists["train"]} if trains_classes else set()
     if request.drop_near and images is None:
-        from gate_data.near import without_near
+        from gate_data.near_splits import without_near
 
         lists, remark = without_near(lists)
         notes.append(remark)
@@ -282,16 +285,27 @@ def to_data(
             notes.append(remark)
         shown = _pictures(chosen, form, request.size) if images is None else images(chosen)
         texts = [sample.text for sample in chosen]
+        texts = texts if any(texts) else []
         flat = tuple(caption for text in texts for caption in ((text,) if isinstance(text, str) else text))
         splits.append(Split(shown, _targets(chosen, form), flat if any(flat) else None, columns=_columns(chosen)))
-        targets[name] = {sample.target for sample in chosen}
-    if request.limit is not None and form.target == "class" and form.trained and not form.few_shot:
-        lacking = len(targets["test"] - targets["train"])
-        start = f"limit {request.limit:,} leaves {len(targets['train']):,} classes in training"
-        notes.append(f"{start}; {lacking:,} of {len(targets['test']):,} in test are never trained" if lacking else "")
+        targets[name] = {sample.target for sample in chosen} if trains_classes else set()
+    if trains_classes:
+        notes.append(_untrained(targets, given, request.limit, parts.classes))
     # Names of files may be bytes that are not UTF-8: a result's file could not be read again with them.
     note = "; ".join(filter(None, notes)).encode("utf-8", "backslashreplace").decode()
     return Data(splits[0], splits[1], splits[2], parts.classes, note)
+
+
+def _untrained(targets: Mapping[str, set[Any]], given: set[Any], limit: int | None, classes: Sequence[str]) -> str:
+    """Say which classes of the test lost all their training samples by what is left out; empty if none has."""
+    lost = sorted((targets["test"] if limit is not None else targets["test"] & given) - targets["train"])
+    if not lost:
+        return ""
+    start = "what is left out leaves classes without training samples"
+    if limit is not None:
+        start = f"limit {limit:,} leaves {len(targets['train']):,} classes in training"
+    shown = f", such as {classes[lost[0]]!r}" if isinstance(lost[0], int) and lost[0] < len(classes) else ""
+    return f"{start}; {len(lost):,} of {len(targets['test']):,} in test are never trained{shown}"
 
 
 GROUP = "[splits] group"
@@ -346,13 +360,13 @@ def _strata(samples: Sequence[Sample]) -> list[int] | None:
 
 
 def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[list[Kept], str]:
-    """The samples whose pictures can be decoded; the others are listed as a warning."""
+    """The samples whose images can be decoded; the others are listed as a warning."""
     lost = unreadable(pictures)
     if not lost:
         return list(samples), ""
     files = [described(pictures.files[row][0]) for row in lost]
     if len(lost) == len(samples):
-        raise DataError(f"none of the {len(lost)} pictures of the {name} split can be read, the first is {files[0]}")
+        raise DataError(f"none of the {len(lost)} images of the {name} split can be read, the first is {files[0]}")
     _LOG.warning("cannot be read, and left out of %s: %s", name, ", ".join(files))
     gone = set(lost)
     shown = ", ".join(Path(file).name for file in files[:3]) + (" …" if len(lost) > 3 else "")
@@ -361,7 +375,10 @@ def readable(samples: Sequence[Kept], pictures: Pictures, name: str) -> tuple[li
 
 
 def _pictures(samples: Sequence[Sample], form: Form, size: Size) -> Pictures:
-    clips = [type(sample.source) is tuple for sample in samples]  # a source alone may be a named tuple
+    sources = [sample.source for sample in samples]
+    if set(map(type, sources)) == {str}:
+        return Pictures(tuple(zip(sources, strict=True)), size, form.fit)  # type: ignore[arg-type]  # tuples of one
+    clips = [type(source) is tuple for source in sources]  # a source alone may be a named tuple
     files: Any = tuple(sample.source if clip else (sample.source,) for sample, clip in zip(samples, clips, strict=True))
     return Pictures(files, size, form.fit, bool(clips) and clips[0])
 
@@ -410,7 +427,7 @@ def as_samples(files: Mapping[str, Sequence[Source]], classes: Sequence[str] | N
     number = {name: index for index, name in enumerate(classes if classes is not None else files)}
     for name in files:
         if name not in number:
-            raise DataError(f"class {name!r} has test pictures but none to train on")
+            raise DataError(f"class {name!r} has test images but none to train on")
     return [Sample(source, number[name]) for name, sources in files.items() for source in sources]
 
 

@@ -100,15 +100,22 @@ def packed(files: Sequence[Any]) -> Sequence[Any]:
     """Pack paths, or tuples of one path each; anything else is given back as it is."""
     if isinstance(files, _Packed) or not files:
         return files
-    stills = type(files[0]) is tuple
-    try:
-        texts = [os.fsencode(_text(file[0] if stills and len(file) == 1 else file)) for file in files]
-    except (TypeError, UnicodeEncodeError):  # members of archives, rows, several frames
+    stills = set(map(type, files)) == {tuple}
+    if stills and set(map(len, files)) != {1}:  # several frames
         return files
-    return (Stills if stills else PathList)(b"".join(texts), np.cumsum([len(text) for text in texts], dtype=np.int64))
-
-
-def _text(file: object) -> str:
-    if type(file) is not str:
-        raise TypeError
-    return file
+    texts = [file[0] for file in files] if stills else files
+    if set(map(type, texts)) != {str}:  # members of archives, rows
+        return files
+    joined = "\0".join(texts)
+    try:
+        if joined.count("\0") == len(texts) - 1:  # one call for all
+            held = os.fsencode(joined)
+            ends = np.append(np.flatnonzero(np.frombuffer(held, np.uint8) == 0), len(held)) - np.arange(len(texts))
+            blob = held.replace(b"\0", b"")
+        else:  # what no path holds
+            encoded = [os.fsencode(text) for text in texts]
+            ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+            blob = b"".join(encoded)
+    except UnicodeEncodeError:
+        return files
+    return (Stills if stills else PathList)(blob, ends)

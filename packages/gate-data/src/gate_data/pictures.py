@@ -34,12 +34,12 @@ if TYPE_CHECKING:  # whoever only lists files does without torch
     from torch import Tensor
 
 _WHOLE, _PIECE = 64_000_000, 1 << 20
-"""Bytes up to which a picture's file is held to be decoded, and how much of any other is read at a time."""
+"""Bytes up to which an image's file is held to be decoded, and how much of any other is read at a time."""
 
 _HASHING = FreshLock()
 
 Transform = Callable[[Image.Image], UInt8[np.ndarray, "3 h w"]]
-"""A model's own way from a picture in RGB to the pixels that it takes."""
+"""A model's own way from an image in RGB to the pixels that it takes."""
 
 
 def readers() -> int:
@@ -154,7 +154,7 @@ class Pictures:
 
     @cached_property
     def contents(self) -> tuple[bytes, ...]:
-        """A digest of what each sample's files hold, with the box where it is a part of a picture; read once."""
+        """A digest of what each sample's files hold, with the box where it is a part of an image; read once."""
         remembered = self.known_contents()
         if remembered is not None:
             return remembered
@@ -256,7 +256,7 @@ def _of_file(file: str) -> bytes:
 
 
 def _held(source: Source) -> bytes | None:
-    """The bytes of a still picture's file, to be decoded from memory; None where it is large, or none of these."""
+    """The bytes of a still image's file, to be decoded from memory; None where it is large, or none of these."""
     if isinstance(source, Cut):
         return _held(source.source)
     if isinstance(source, Member):

@@ -38,7 +38,7 @@ class DataRequest:
         root: the folder of original files, for ``local`` sources.
         limit: at most so many samples in each split, or None.
         size: side, or height and width, in pixels at which images are read from files; those in memory keep their own.
-        skip_unreadable: look at every picture of lists of files, and leave out those that cannot be read.
+        skip_unreadable: look at every image of lists of files, and leave out those that cannot be read.
         drop_near: leave out what is trained or validated on and is a near copy of a test image, see `gate_data.near`.
         note_near: name test images that are near copies of others in the data's note; every image is read for it.
         sheet: what was published of the data set, which the data's note tells apart from what is there; or None.

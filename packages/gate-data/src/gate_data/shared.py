@@ -1,4 +1,4 @@
-"""Pictures that are tested on and trained on: found by their content, so that a score says what it is worth."""
+"""Images that are tested on and trained on: found by their content, so that a score says what it is worth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Shared(NamedTuple):
-    """How many test samples have pictures that are trained or validated on, and one such pair."""
+    """How many test samples have images that are trained or validated on, and one such pair."""
 
     number: int
     test: str = ""
@@ -26,20 +26,20 @@ class Shared(NamedTuple):
         """In words; empty where there are none."""
         if not self.number:
             return ""
-        picture = "picture is" if self.number == 1 else "pictures are"
+        picture = "image is" if self.number == 1 else "images are"
         return f"{self.number} test {picture} trained on, too, such as {self.test} ({self.train})"
 
 
 def pixels_key(image: Tensor) -> bytes:
-    """A digest of a picture's pixels."""
+    """A digest of an image's pixels."""
     return hashlib.blake2b(image.contiguous().numpy().data, digest_size=16).digest()
 
 
 def shared_pictures(data: Data[Any], *, folded: bool = False) -> Shared:
-    """Test samples whose pictures are among those that train or validate.
+    """Test samples whose images are among those that train or validate.
 
-    Pictures in memory are compared by their pixels, those in files by what the files hold. Where all splits are
-    ``folded`` into one for cross-validation, each picture is in one fold, unless it is there twice.
+    Images in memory are compared by their pixels, those in files by what the files hold. Where all splits are
+    ``folded`` into one for cross-validation, each image is in one fold, unless it is there twice.
     """
     owners: dict[bytes, tuple[Split[Any], str, int]] = {}
     for name, split in () if folded else (("train", data.train), ("validation", data.validation)):

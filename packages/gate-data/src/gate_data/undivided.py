@@ -1,4 +1,4 @@
-"""A data set as ELEVATER's protocol takes it: all training pictures in the order of their list, none held out."""
+"""A data set as ELEVATER's protocol takes it: all training images in the order of their list, none held out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gate_data.request import DataRequest
 
 
 def without_validation(data: Data[Any]) -> Data[Any]:
-    """The same training and test pictures, and no others, as ELEVATER's protocol takes a data set."""
+    """The same training and test images, and no others, as ELEVATER's protocol takes a data set."""
     return replace(data, validation=data.train.take(torch.arange(0)))
 
 

@@ -14,14 +14,14 @@ from gate_data.own import OwnBenchmark, benchmark_text, guess, originals_from, r
 from gate_runner.benchmarks import Benchmark
 from gate_runner.benchmarks.own import metrics_of, own_benchmark, refuse_among_classes, unknown_metric
 from gate_runner.benchmarks.registry import is_taken
-from gate_runner.class_words import ClassWords
 from gate_runner.errors import UsageError, unknown
-from gate_runner.files import write
-from gate_runner.runs.request import RunRequest, folder_name, make_request, parts_of
+from gate_runner.runs.request import RunRequest, eval_units_of, folder_name, make_request
 from gate_runner.settings import Settings
+from knowledge_prompts.class_words import ClassWords
+from wary_files.folders import write
 
 if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
+    from vision_features.encoders.encoder import Encoder
 
 METHODS = ("zeroshot", "probe", "finetune")
 
@@ -55,9 +55,9 @@ def adaptation(
     save: Path | None = None,
 ) -> Adaptation:
     """The run that adapts an encoder to one's own images and keeps the head."""
-    from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.loading import device_for
     from gate_runner.tasks.recipes import checked
+    from vision_features.encoders import load_encoder
+    from vision_features.encoders.loading import device_for
 
     if method not in METHODS:
         raise unknown("method of adapting", method, METHODS)
@@ -88,13 +88,13 @@ def adaptation(
     file = _file_of(path, values, Path(output), words, save, skip_missing=settings.skip_unreadable)
     benchmark = _asked(own_benchmark(file), metric, words)
     request = replace(request, benchmarks=[benchmark], output=Path(output))
-    (part,) = parts_of(request)
+    (part,) = eval_units_of(request)
     return Adaptation(request, part.name, part.seed)
 
 
 def asks_for_texts(method: str, settings: Settings) -> bool:
     """Whether a method needs an encoder that reads class texts."""
-    from gate_runner.axes import PROBES_WITHOUT_TEXTS
+    from gate_runner.settings.axes import PROBES_WITHOUT_TEXTS
 
     return (
         method == "zeroshot"
@@ -159,7 +159,7 @@ def _asked(benchmark: Benchmark, metric: str | None, words: ClassWords | None) -
     wording: dict[str, Sequence[str] | str] = {
         "templates": words.templates,
         "prompts": words.prompts,
-        "words": words.names,
+        "words": words.words,
         "knowledge": words.knowledge,
     }
     changed = {name: value for name, value in wording.items() if value}

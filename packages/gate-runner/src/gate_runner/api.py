@@ -14,15 +14,16 @@ from gate_runner.executors import run as execute
 from gate_runner.runs import Result
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.request import Names, make_request
-from gate_runner.setting_values import seconds_in
 from gate_runner.settings import Settings
-from gate_runner.signatures import spelled_out
+from gate_runner.settings.signatures import spelled_out
+from gate_runner.settings.values import seconds_in
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from gate_runner.encoders.encoder import Encoder
     from gate_runner.planning import Plan
+    from knowledge_prompts import ClassWords
+    from vision_features.encoders.encoder import Encoder
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,15 @@ def run(
         >>> [(result.name, result.status) for result in done]
         [('digits', 'ok')]
     """
-    from gate_runner.encoders.own import borrowed
     from gate_runner.runs.display import PlainDisplay
-    from gate_runner.trackers import make_trackers
+    from vision_features.encoders.own import borrowed
 
     how = (settings or Settings()).changed(**options)
-    watching = [*(make_trackers(trackers) if trackers else ()), *observers]
+    watching = [*observers]
+    if trackers:
+        from gate_runner.trackers import make_trackers
+
+        watching = [*make_trackers(trackers), *observers]
     with borrowed(encoder):
         request = make_request(names, encoder, name=name, output=output, settings=how)
         results = execute(request, PlainDisplay() if show else Observer(), watching)
@@ -168,8 +172,8 @@ def plan(
         >>> [part.name for part in planned.parts]
         ['digits']
     """
-    from gate_runner.encoders.own import borrowed
     from gate_runner.planning.plan import plan as make
+    from vision_features.encoders.own import borrowed
 
     how = settings or Settings(isolate="worker" if isinstance(encoder, str) else "none")
     how = how.changed(**options)
@@ -187,10 +191,7 @@ def adapt(
     output: str | PathLike[str] | None = None,
     save: str | PathLike[str] | None = None,
     metric: str | None = None,
-    template: str | Sequence[str] = (),
-    prompt_set: str = "",
-    class_names: str | PathLike[str] = "",
-    class_knowledge: Sequence[str] = (),
+    words: ClassWords | None = None,
     observers: Sequence[Observer] = (),
     show: bool = False,
     settings: Settings | None = None,
@@ -211,17 +212,14 @@ def adapt(
         output: the run folder; by default one below ``runs/`` with a digest of all that is asked for in its name.
         save: a folder for a copy of the head, which lies in the run folder.
         metric: a name of ``paired_scores.metrics``, in place of the benchmark's own.
-        template: prompts of a class, in which ``{}`` stands for its name.
-        prompt_set: a set of ``knowledge_prompts``, such as ``"imagenet"``, or a ``.json`` or ``.txt`` of one's own.
-        class_names: a file of words for the names of classes.
-        class_knowledge: ``"wordnet"``, Wiktextract's dump, a ``.json`` of descriptors, or ``NAME=PATH``.
+        words: how the names of classes become texts: templates, a prompt set, a file of words, knowledge.
         observers: see `run`.
         show: see `run`.
         settings: see `run`.
         options: see `run`.
 
     Returns:
-        The run, whose one result is the score; `Run.heads` names the head for `gate_runner.heads.load_head`.
+        The run, whose one result is the score; `Run.heads` names the head for `vision_features.heads.load_head`.
 
     Raises:
         UsageError: images, a number or an encoder that cannot be used; the message shows it.
@@ -229,28 +227,26 @@ def adapt(
 
     Example:
         >>> import tempfile
+        >>> from knowledge_prompts import ClassWords
         >>> from PIL import Image
         >>> folder = Path(tempfile.mkdtemp())
         >>> for number, colour in enumerate(["red", "blue"] * 5):
         ...     (folder / colour).mkdir(exist_ok=True)
         ...     Image.new("RGB", (32, 32), colour).save(folder / colour / f"{number}.png")
-        >>> done = adapt(folder, "zeroshot", template="a {} square", output=tempfile.mkdtemp())
+        >>> done = adapt(folder, "zeroshot", words=ClassWords(("a {} square",)), output=tempfile.mkdtemp())
         >>> done.results[0].scores[0].metric, [head.name for head in done.heads]
         ('acc@1', [...@0-shot.frozen.language-2p.none.seed0'])
     """
     from gate_runner.adapting import adaptation, asks_for_texts
-    from gate_runner.class_words import ClassWords
-    from gate_runner.encoders.own import borrowed
-    from gate_runner.encoders.spec import usual_encoder
-    from gate_runner.heads.saved import check_folder, copy_head
     from gate_runner.runs.display import PlainDisplay
+    from vision_features.encoders.own import borrowed
+    from vision_features.encoders.spec import usual_encoder
+    from vision_features.heads.saved import check_folder, copy_head
     from wary_files.locks import held
 
-    templates = (template,) if isinstance(template, str) else tuple(template)
-    words = ClassWords(templates, prompt_set, str(class_names), tuple(class_knowledge))
     how = (settings or Settings()).changed(**options)
     if encoder is None:
-        encoder, _ = usual_encoder(texts=words != ClassWords() or asks_for_texts(method, how))
+        encoder, _ = usual_encoder(texts=words is not None or asks_for_texts(method, how))
     copy_to = None if save is None else Path(save)
     with ExitStack() as stack:
         if copy_to is not None:
@@ -263,7 +259,7 @@ def adapt(
             name=name,
             output=output,
             metric=metric,
-            words=None if words == ClassWords() else words,
+            words=words,
             settings=how,
             save=copy_to,
         )

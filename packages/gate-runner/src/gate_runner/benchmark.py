@@ -103,7 +103,7 @@ class Benchmark:
         return True
 
     def check_files(self, root: Path, *, skip_missing: bool = False) -> None:
-        """Look at all of the original files that can be seen without reading a picture."""
+        """Look at all of the original files that can be seen without reading an image."""
         if "file" in self.sources and skip_missing:
             from gate_data.own.originals import originals_of
 
@@ -144,7 +144,7 @@ class Benchmark:
         return self.load_undivided(source, request) if "variant" in self.training else self._load(source, request)
 
     def load_undivided(self, source: str, request: DataRequest) -> Data[Any]:
-        """All training pictures in the order from which shots are drawn, and pictures that are scored once."""
+        """All training images in the order from which shots are drawn, and images that are scored once."""
         from gate_data.undivided import load_undivided, without_validation
 
         name = self.id.partition("@")[0]

@@ -25,18 +25,25 @@ from wary_files.stopping import stoppable
 
 
 class Panels(TyperCommand):
-    """A command whose ``--help`` shows its options in panels, what everybody needs first; errors stay one line."""
+    """A command whose ``--help`` lists its options under headings, what everybody needs first; errors stay one line."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print it."""
-        from typer.rich_utils import rich_format_help
-
-        rich_format_help(obj=self, ctx=ctx, markup_mode="rich")
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the options without a heading, and those of each heading in the order of the options."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                usual = "Arguments" if param.param_type_name == "argument" else "Options"
+                sections.setdefault(getattr(param, "rich_help_panel", None) or usual, []).append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options; one that is a setting without an option of its own is told how to be given."""
         from gate_runner.errors import UsageError
-        from gate_runner.settings import NAMES
+        from gate_runner.settings.record import NAMES
 
         flags = {flag for param in self.params for flag in (*param.opts, *param.secondary_opts)}
         for word in args:
@@ -96,11 +103,12 @@ app.command("power")(power)
 app.command("forecast")(forecast)
 app.command("env")(env)
 for name, where, about in (
-    ("ls", "listing:app", "List packs, benchmarks, tasks, metrics, encoders, models, statistics or settings."),
-    ("prompts", "libraries:prompts", "Class prompts with and without external knowledge."),
-    ("eqben", "libraries:eqben", "Pairs of images and captions that differ in one thing: build, score."),
-    ("oven", "libraries:oven", "Link names, images and questions to the entities of a knowledge base."),
-    ("adapt", "adapt:app", "Adapt an encoder to your own images: zeroshot, probe, finetune, predict, embed, export."),
+    ("ls", "listing:app", "List what there is: sets, tasks, settings, …"),
+    ("prompts", "libraries:prompts", "Class prompts with and without knowledge."),
+    ("eqben", "libraries:eqben", "Build and score pairs that differ in one thing."),
+    ("oven", "libraries:oven", "Link names and images to entities."),
+    ("audit", "audit:app", "Review labels that may be wrong."),
+    ("adapt", "adapt:app", "Adapt an encoder to your own images."),
 ):
     group = typer.Typer(cls=lazy(f"gate_runner.commands.{where}"), no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(group, name=name, help=about)

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from gate_runner.errors import EncoderError
-from wary_files.working_folder import import_named
+from vision_features.encoders.user_code import made_by
 
 Kind = TypeVar("Kind")
 
@@ -48,23 +48,6 @@ def _several(value: Any, kind: type[Kind]) -> list[Kind]:
     return records
 
 
-def made_by(spec: str, kind: str) -> Any:
-    """Import the module (the current directory is searched too), call the function, and return what it made."""
-    module_name, _, function_name = spec.partition(":")
-    if not module_name or not function_name:
-        raise EncoderError(f"{kind} {spec!r}: expected PACKAGE.MODULE:FUNCTION")
-    try:
-        module = import_named(module_name)
-    except Exception as error:
-        raise EncoderError(f"{kind} {spec!r}: cannot import {module_name!r}: {_why(module_name, error)}") from error
-    if not hasattr(module, function_name):
-        raise EncoderError(f"{kind} {spec!r}: module {module_name!r} has no {function_name!r}")
-    try:
-        return getattr(module, function_name)()
-    except Exception as error:
-        raise EncoderError(f"{kind} {spec!r}: {function_name}() raised {type(error).__name__}: {error}") from error
-
-
 def own_model(spec: str) -> Any:
     """A model that can be called, as `made_by` makes it."""
     model = made_by(spec, "model")
@@ -72,11 +55,3 @@ def own_model(spec: str) -> Any:
         function_name = spec.partition(":")[2]
         raise EncoderError(f"model {spec!r}: {function_name}() returned {type(model).__name__}, which cannot be called")
     return model
-
-
-def _why(module_name: str, error: Exception) -> str:
-    """Why a module is not imported; a file's name in its place is the most frequent reason."""
-    stem = module_name.removesuffix(".py")
-    if stem != module_name:
-        return f"name the module, not its file: {stem.lstrip('./').replace('/', '.')}:…"
-    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"

@@ -204,7 +204,7 @@ def hardest(output: Path, results: Sequence[Result]) -> Iterator[tuple[str, list
     from PIL import Image
 
     from gate_runner.reports.contents import gather
-    from gate_runner.reports.pictures import made_again
+    from gate_runner.reports.pictures import reload_samples
     from gate_runner.runs.stored import read_runs
 
     names = {result.name for result in results if result.status == "ok"}
@@ -213,7 +213,7 @@ def hardest(output: Path, results: Sequence[Result]) -> Iterator[tuple[str, list
     for row in contents.rows:
         if row.name not in names:
             continue
-        again, _ = made_again(contents, row, None if root is None else Path(root))
+        again, _ = reload_samples(contents, row, None if root is None else Path(root))
         examples, _ = again.hardest(_SHOWN) if again else ([], "")
         decoded = [(base64.b64decode(example.address.partition(",")[2]), example.caption) for example in examples]
         if decoded:

@@ -95,7 +95,9 @@ def build(
     timeout: Annotated[float, typer.Option(help="Seconds per call.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Seed of the draw of examples.")] = 0,
 ) -> None:
-    """Make knowledge for your own classes, or with icinw for ELEVATER's 20 sets, in its format.
+    """Make knowledge for your own classes.
+
+    With icinw for ELEVATER's 20 sets. The format is ELEVATER's.
 
     The same command again asks only what is missing. LICENCES.txt has the terms of each source.
     """
@@ -258,10 +260,13 @@ def make_app(text_encoders: TextEncoders = text_encoder, *, encoder: str | None 
         ] = default,
         device: Annotated[str, typer.Option(help="torch device.")] = "cpu",
         output: Annotated[
-            Path | None, typer.Option(help="Also write the picture, in the format that its suffix names.")
+            Path | None, typer.Option(help="Also write the image, in the format that its suffix names.")
         ] = None,
     ) -> None:
-        """Measure how far the concepts of data sets lie apart for an encoder, and draw them side by side."""
+        """Measure how far concepts of sets lie apart.
+
+        For an encoder, drawn side by side.
+        """
         diversity(classes, text_encoders(name, device), output)
 
     return app

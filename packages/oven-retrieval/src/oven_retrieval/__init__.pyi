@@ -15,6 +15,8 @@ from .names import STEPS as STEPS
 from .names import NameLinker as NameLinker
 from .names import build_linker as build_linker
 from .names import build_name_index as build_name_index
+from .names import compile_loops as compile_loops
+from .names import extend_linker as extend_linker
 from .names import open_name_index as open_name_index
 from .names import update_name_index as update_name_index
 from .ranking import Ranking as Ranking

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -146,7 +146,13 @@ def remove_entities(kb: KnowledgeBase, ids: Sequence[str]) -> KnowledgeBase:
 
 
 def _now(kb: KnowledgeBase) -> KnowledgeBase:
-    """The knowledge base as it lies there now, and as it was written: its copy gets digests of its own."""
+    """The knowledge base as it lies there now, and as it was written: its copy gets digests of its own.
+
+    Raises:
+        ValueError: entities were added in memory alone, which would be lost.
+    """
+    if kb.is_extended:
+        raise ValueError(f"{kb.path}: entities were added in memory alone; open it again, and add them to it here")
     restore(kb.path)
     return KnowledgeBase(kb.path, verify=True)
 
@@ -177,7 +183,7 @@ def _write(
     for entity in before or ():
         columns.append(0, entity)
     first = len(columns)
-    for line, entity, content in _numbered(rows, source, first):
+    for line, entity, content in numbered_rows(rows, source, first):
         reason = next((name for name, is_left_out in tests.items() if is_left_out(entity, content)), None)
         if reason is not None:
             left_out[reason] += 1
@@ -236,11 +242,11 @@ def _expected(rows: object, done: int) -> int:
     return max(round(done / share) if share else length_hint(rows), done)
 
 
-def _numbered(rows: Iterable[Row | Entity | str | Mapping[str, Any]], source: str, first: int) -> Iterator[Row]:
+def numbered_rows(rows: Iterable[Row | Entity | str | Mapping[str, Any]], source: str, first: int) -> Iterator[Row]:
     """Rows as the readers yield them; plain names get their places as ids, from `first` on."""
     from oven_retrieval.readers import entity_of  # with the readers of files, which few need
 
-    if isinstance(rows, str | Mapping):
+    if isinstance(rows, str | bytes | Set | Mapping) or getattr(rows, "ndim", 1) != 1:
         raise TypeError(f"rows: expected many entities or names, got one {type(rows).__name__} {rows!r:.60}")
     for number, row in enumerate(rows, start=1):
         if isinstance(row, Entity):

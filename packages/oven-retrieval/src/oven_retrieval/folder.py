@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.text_files import read_json
 from wary_files.durable import FolderError as FolderError
 from wary_files.durable import replaced
+from wary_files.json_files import read_json
 
 if TYPE_CHECKING:
     from jaxtyping import Int64, UInt8, UInt32

@@ -1,4 +1,4 @@
-"""The first picture in the infobox of each page of Wikipedia, from a MediaWiki XML dump."""
+"""The first image in the infobox of each page of Wikipedia, from a MediaWiki XML dump."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BOX = re.compile(
 _COMMENT = re.compile(r"<!--.*?-->|<ref[^>]*/>|<ref.*?</ref>", re.DOTALL | re.IGNORECASE)
 _PARAMETER = re.compile(r"\s*([^=|{}\[\]]{1,80}?)\s*=(.*)", re.DOTALL)
 _PICTURE_NAME = re.compile(
-    r"^(?:image|img|photo|picture|logo|cover|poster|flag)|(?:_| )(?:image|photo|picture|logo)\d*$", re.IGNORECASE
+    r"^(?:image|img|photo|image|logo|cover|poster|flag)|(?:_| )(?:image|photo|image|logo)\d*$", re.IGNORECASE
 )
 _NOT_A_FILE = re.compile(r"size|width|upright|alt|caption|desc|map|style|class|bg|alignment|type", re.IGNORECASE)
 _FILE = re.compile(r"[^|\[\]{}<>=:#\n/]+\.(?:jpe?g|png|gif|svg|tiff?|webp)\b", re.IGNORECASE)
@@ -29,7 +29,7 @@ _LONGEST = 200_000
 
 
 def infobox_image(text: str) -> str | None:
-    """Return the file name of the first picture in a page's infobox, or None where there is none.
+    """Return the file name of the first image in a page's infobox, or None where there is none.
 
     Args:
         text: the page's wikitext.
@@ -85,7 +85,7 @@ def _parameters(text: str, start: int) -> Iterator[str]:
 
 
 def read_infoboxes(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Stream titles of articles and the file names of their infoboxes' first pictures.
+    """Stream titles of articles and the file names of their infoboxes' first images.
 
     Args:
         path: ``…-pages-articles.xml``, also ``.bz2`` and ``.gz``.
@@ -149,7 +149,7 @@ def infobox_images(path: str | Path) -> dict[str, str]:
     """Return addresses on Wikimedia Commons by title, of a whole dump.
 
     Numerics:
-        About 200 bytes for each article with a picture: half a gigabyte for the English Wikipedia.
+        About 200 bytes for each article with an image: half a gigabyte for the English Wikipedia.
     """
     return {title: commons_address(name) for title, name in read_infoboxes(path)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,6 +68,9 @@ class KnowledgeBase(Sequence[Entity]):
         (2, 'Goose', [1, -1], ['de'])
     """
 
+    is_extended = False
+    """Whether it holds entities that are in memory alone, see `extended`."""
+
     def __init__(self, path: str | Path, *, verify: bool = False) -> None:
         folder = self._folder = _open(path, verify)
         self.path, self.hash, self.meta = folder.path, folder.hash, folder.meta
@@ -98,6 +101,8 @@ class KnowledgeBase(Sequence[Entity]):
 
         if isinstance(names, str):
             raise TypeError(f"names: expected texts, got one text {names[:40]!r}")
+        if isinstance(names, bytes | Set | Mapping) or getattr(names, "ndim", 1) != 1:
+            raise TypeError(f"names: expected a list of texts, got a {type(names).__name__} {names!r:.40}")
         folder = tempfile.mkdtemp(prefix="oven-")
         try:
             entities = (Entity(str(number), name) for number, name in enumerate(names))
@@ -146,6 +151,18 @@ class KnowledgeBase(Sequence[Entity]):
             for row, step, score, is_weak in zip(*columns, strict=True)
             if row >= 0
         ]
+
+    def extended(self, rows: Iterable[Any]) -> KnowledgeBase:
+        """The same knowledge base with more entities, in memory and without a build; see `extend_linker`.
+
+        Example:
+            >>> kb = KnowledgeBase.from_names(["Wood duck", "Goose"]).extended([Entity("Q7", "Teal")])
+            >>> len(kb), kb.link("teal")[0].id
+            (3, 'Q7')
+        """
+        from oven_retrieval.names import extend_linker  # which builds on this module
+
+        return extend_linker(self._linker, rows).kb
 
     def retrieve(
         self, queries: Sequence[str], k: int = 10, *, allowed: npt.ArrayLike | None = None

@@ -1,4 +1,4 @@
-"""From a picture's file to RGB, upright: what cannot be converted rightly is refused."""
+"""From an image's file to RGB, upright: what cannot be converted rightly is refused."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from PIL import Image
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP", "AVIF")
-"""What a picture is read as, whatever it is called: Pillow's other readers include one that starts Ghostscript."""
+"""What an image is read as, whatever it is called: Pillow's other readers include one that starts Ghostscript."""
 _LOG = logging.getLogger(__name__)
 MOST_PIXELS = 89_478_485
-"""A picture with more is refused; Pillow's own limit."""
+"""An image with more is refused; Pillow's own limit."""
 
 
 Size = int | tuple[int, int]
@@ -29,7 +29,7 @@ def height_width(side: Size) -> tuple[int, int]:
 
 
 def read_rgb(path: Path) -> Image.Image:
-    """One picture in RGB.
+    """One image in RGB.
 
     EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8, and floats where they lie
     in 0 to 1 or 0 to 255; CMYK goes through its colour profile where it has one; of an animation it is the first frame.
@@ -64,13 +64,17 @@ def _decoded(path: Path) -> Image.Image:
         tags = getattr(opened, "tag_v2", {})
         if tags.get(284) == 2 and tags.get(259, 1) == 1 and 16 in tags.get(258, ()):  # Pillow reads these wrongly
             raise ValueError("a TIFF of 16 bits that holds each colour by itself, unpacked")
+        if 2 in tags.get(339, ()) and 8 in tags.get(258, ()):  # Pillow shows a negative value as a bright one
+            raise ValueError("a TIFF of signed values of 8 bits: convert it to 0 to 255 first")
         ImageOps.exif_transpose(opened, in_place=True)
         image: Image.Image = opened
         if image.mode.startswith("I;16") or image.mode in ("I", "F"):
             values = np.asarray(image)
             if image.mode != "F" and 255 < values.max() < 4096:
                 _LOG.warning("%s has values of 12 bits in 16: it is nearly black", path)
-            return _scaled(values).convert("RGB")
+            shown = _scaled(values)
+            # a TIFF whose 0 is white; Pillow turns round those of 1 and 8 bits alone
+            return (ImageOps.invert(shown) if tags.get(262) == 0 else shown).convert("RGB")
         if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
             solid = image.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", solid.size, (255, 255, 255, 255)), solid).convert("RGB")

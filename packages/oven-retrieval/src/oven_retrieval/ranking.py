@@ -114,9 +114,9 @@ class Ranking:
 
 def check_k(k: int) -> int:
     """Return k, or say what is wrong with it."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"k: expected an integer of at least 1, got {k!r}")
-    return k
+    return int(k)
 
 
 def joined(parts: Sequence[Ranking], axis: int = 0) -> Ranking:

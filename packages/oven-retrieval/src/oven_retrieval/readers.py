@@ -59,10 +59,13 @@ def _aliases(value: Any, field: str) -> tuple[str, ...]:
 def _popularity(value: Any, field: str) -> float:
     if value is None or value == "":
         return 0.0
+    is_odd = isinstance(value, bool) or (isinstance(value, str) and ("_" in value or not value.isascii()))
     try:
-        return float(value)
+        if not is_odd:  # 1_0 is a number in Python's own source
+            return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{field}: expected a number, got {value!r:.80}") from None
+        pass
+    raise ValueError(f"{field}: expected a number, got {value!r:.80}")
 
 
 def _entity(record: Mapping[str, Any], names: Mapping[str, str]) -> Entity:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.evaluation.intervals import wilson
+from oven_retrieval.evaluation.intervals import truths, wilson
 from oven_retrieval.evidence import name_features
 from oven_retrieval.names import STEPS, NameLinker
 from oven_retrieval.ranking import Ranking
-from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
+from paired_scores.metrics.arrays import as_array
 from wary_files.durable import replace_file
+from wary_files.json_files import read_json
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64
@@ -193,9 +194,16 @@ def risk_coverage(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray
 def auroc(score: npt.ArrayLike, there: npt.ArrayLike) -> float:
     """Probability that a query whose entity is there scores above one whose entity is not; ties count a half.
 
+    Raises:
+        ValueError: shapes that differ, scores that are NaN or no numbers, `there` of other values than 0 and 1, or
+            queries of one kind only.
+
     Source: Mann and Whitney 1947.
     """
-    values, positive = np.asarray(score, np.float64), np.asarray(there, np.bool_)
+    values, positive = as_array(score, "score").astype(np.float64), truths(there, "there")
+    if values.shape != positive.shape or np.isnan(values).any():
+        missing = np.flatnonzero(np.isnan(values))
+        raise ValueError(f"score has shape {values.shape}, there {positive.shape}, and NaN at {missing[:8].tolist()}")
     inside, outside = np.sort(values[positive]), values[~positive]
     if not len(inside) or not len(outside):
         raise ValueError("there: expected queries of both kinds")

@@ -6,7 +6,6 @@ import bz2
 import csv
 import gzip
 import io
-import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from oven_retrieval.entity import EntityFileError
+from wary_files.text import parsed_json
 
 LINE = 64_000_000
 """Characters of one line, at most; the environment's `OVEN_MAX_LINE` sets another limit."""
@@ -31,21 +31,6 @@ def open_text(path: str | Path) -> TextIO:
         return _Lines(path.open("rb"), path, line, None)
     most = max(_FREE, times * path.stat().st_size)
     return _Lines(gzip.open(path, "rb") if path.suffix == ".gz" else bz2.open(path, "rb"), path, line, most)
-
-
-def read_json(path: str | Path) -> Any:
-    """The value of a JSON file; whatever is wrong with it is a `json.JSONDecodeError`, which has the line."""
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise json.JSONDecodeError("a folder or a pipe, expected a file", "", 0)
-    try:
-        return json.loads(path.read_bytes())
-    except json.JSONDecodeError:
-        raise
-    except RecursionError:
-        raise json.JSONDecodeError("nested too deeply", "", 0) from None
-    except ValueError as error:  # no UTF-8, or a number of more digits than Python reads
-        raise json.JSONDecodeError(str(error), "", 0) from None
 
 
 LONGEST_FIELD = 2**24
@@ -95,7 +80,7 @@ def json_objects(path: str | Path, reading: Reading | None = None) -> Iterator[t
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = parsed_json(line)
         except (ValueError, RecursionError) as error:
             raise EntityFileError(path, number, f"expected one JSON object per line: {error}") from None
         if not isinstance(record, dict):

@@ -24,9 +24,9 @@ from oven_retrieval.progress import Progress, in_stages
 from oven_retrieval.ranking import describe
 from oven_retrieval.readers import read_entities
 from oven_retrieval.refusal import Calibration
-from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import TOKENIZERS
 from wary_files.durable import is_held, one_writer, restore, write_file
+from wary_files.json_files import read_json
 
 BLOCK = 8192
 PROJECT = "project"

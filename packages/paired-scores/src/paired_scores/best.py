@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics.score import resamples_of
 from paired_scores.paired import (
     CELLS,
@@ -19,7 +20,9 @@ from paired_scores.paired import (
     as_floats,
     difference_of,
     holm,
+    numbered,
     value_of,
+    with_outcomes,
     with_seeds,
 )
 
@@ -37,6 +40,7 @@ def worse_than_another(
     permutations: int = 1_999,
     resamples: int = 1_000,
     statistic: Statistic | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> list[float]:
     r"""Return for each model the adjusted p value of "no other model is better".
 
@@ -52,6 +56,8 @@ def worse_than_another(
     from three models on, and the larger p counts: among many models and few samples, exchanges alone make up to 6 %
     errors at a level of 5 %. Their degrees of freedom are the samples on which two models differ on average, less one.
 
+    With ``clusters``, an exchange swaps whole clusters, a resample draws them, and the degrees of freedom count them.
+
     With several seeds, Student's test over seeds and samples (see `paired_scores.paired_test`) has to agree, after
     Holm's correction over all pairs.
 
@@ -63,12 +69,15 @@ def worse_than_another(
         permutations: exchanges, at least 1; all of them are taken where they are fewer.
         resamples: of the bootstrap over samples, which Student's test over seeds needs.
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own.
+        clusters: a label for each sample; samples with the same label belong together.
 
     Returns:
         A p value for each model, in the order of ``models``; 1 for a single model.
 
     Raises:
-        ValueError: no model, different numbers of seeds or samples, or fewer than 1 permutation.
+        ValueError: no model, different numbers of seeds or samples, an outcome that is NaN for one model alone or
+            infinite, no sample with outcomes, another direction, not a label for each sample, fewer than 2 clusters, or
+            fewer than 1 permutation.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -81,6 +90,9 @@ def worse_than_another(
         best, Hansen, Lunde and Nason, Econometrica 79, 2011. Ours counts comparisons with removed models, too, so that
         no assumption about them is needed.
     """
+    if direction not in ("higher", "lower"):
+        raise ValueError(f"direction is {direction!r}, expected 'higher' or 'lower'")
+    models = [list(seeds) for seeds in models]
     if not models or not models[0] or len({len(seeds) for seeds in models}) > 1:
         raise ValueError(f"seeds by model: {[len(seeds) for seeds in models]}; expected the same number, at least 1")
     if statistic is None:
@@ -92,62 +104,78 @@ def worse_than_another(
         raise ValueError(f"expected permutations >= 1 and resamples >= 1, got {permutations}, {resamples}")
     if len(models) == 1:
         return [1.0]
-    models, means = _with_outcomes(models, statistic)
+    labels = None if clusters is None else cluster_labels(clusters, lengths[0])
+    models, counts = _counted(metric, models, statistic)
+    means = counts is not None
+    if labels is not None and counts is not None:
+        labels = [labels[int(at)] for at in np.flatnonzero(counts)]
     compute = statistic or value_of(metric)
     sign = 1 if direction == "higher" else -1
     rng = np.random.default_rng(seed)
     count = len(models[0][0])
-    exchange = _of_means(models) if means else _of_pairs(metric, models, compute, aligns=statistic is None)
-    observed = sign * exchange(np.zeros((1, count)))[0]
-    drawn = [sign * exchange(pattern) for pattern in _patterns(count, permutations, rng)]
+    if not count:
+        raise ValueError(f"{metric}: none of {lengths[0]} samples has an outcome")
+    if labels is not None:
+        check_several(labels)
+    at = np.arange(count) if labels is None else numbered(labels)  # of each sample, what is drawn and exchanged
+    units = int(at.max()) + 1
+    exchange = _of_means(models, at) if means else _of_pairs(metric, models, compute, at, aligns=statistic is None)
+    observed = sign * exchange(np.zeros((1, units)))[0]
+    cells = max(1, CELLS * units // count)
+    drawn = [sign * exchange(pattern) for pattern in _patterns(units, permutations, rng, cells)]
     null = np.nan_to_num(np.concatenate(drawn), nan=np.inf)  # what does not exist counts against the claim
-    exhaustive = count < 60 and 2**count <= permutations + 1
+    exhaustive = units < 60 and 2**units <= permutations + 1
     unit = _units(null)
     size = np.nan_to_num(observed) / unit
     p = _step_down(size, null / unit, exact=exhaustive)
     if len(models) > 2:
-        student = _step_down(size, _student(null / unit, permutations, _freedom(models), rng), exact=False)
+        student = _step_down(size, _student(null / unit, permutations, _freedom(models, at), rng), exact=False)
         p = [max(both) for both in zip(p, student, strict=True)]
     if len(models[0]) > 1:
-        by_seeds = _over_seeds(models, compute, observed, resamples, rng)
+        by_seeds = _over_seeds(models, compute, observed, resamples, rng, at)
         p = [max(both) for both in zip(p, by_seeds, strict=True)]
     return p
 
 
-def _with_outcomes(models: Sequence[Sequence[Outcomes]], statistic: Statistic | None) -> tuple[Any, bool]:
-    """Drop samples without an outcome in any model; say also whether the metric is a mean of one number a sample."""
+def _counted(
+    metric: str, models: Sequence[Sequence[Outcomes]], statistic: Statistic | None
+) -> tuple[Any, np.ndarray | None]:
+    """Drop samples without an outcome in any model; say which stay, or None where the metric is no mean of numbers."""
     every = [outcomes for seeds in models for outcomes in seeds]
-    means = statistic is None and all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every)
-    if not means:
-        return models, False
-    counts = ~np.all([np.isnan(outcomes) for outcomes in every], axis=0)
-    return [[outcomes[counts] for outcomes in seeds] for seeds in models], True
+    if statistic is not None or not all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every):
+        return models, None
+    counts = with_outcomes(metric, every)
+    return [[outcomes[counts] for outcomes in seeds] for seeds in models], counts
 
 
-def _patterns(count: int, permutations: int, rng: np.random.Generator) -> Iterator[Values]:
-    """Rows of 0 and 1, which samples are exchanged; all of them where they are no more than asked for."""
-    if count < 60 and 2**count <= permutations + 1:
-        yield ((np.arange(2**count)[:, None] >> np.arange(count)) & 1).astype(np.float64)
+def _patterns(units: int, permutations: int, rng: np.random.Generator, cells: int) -> Iterator[Values]:
+    """Rows of 0 and 1, which samples or clusters are exchanged; all of them where they are no more than asked for."""
+    if units < 60 and 2**units <= permutations + 1:
+        yield ((np.arange(2**units)[:, None] >> np.arange(units)) & 1).astype(np.float64)
         return
-    rows = max(1, CELLS // count)
+    rows = max(1, cells // units)
     for first in range(0, permutations, rows):
         part = min(rows, permutations - first)
-        yield rng.integers(0, 2, (part, count), dtype=np.int8).astype(np.float64)
+        yield rng.integers(0, 2, (part, units), dtype=np.int8).astype(np.float64)
 
 
-def _of_means(models: Any) -> Any:
-    """For means: exchanges ``[r, n]`` to differences ``[r, j, i]`` of model j less model i."""
+def _of_means(models: Any, at: np.ndarray) -> Any:
+    """For means: exchanges ``[r, u]`` to differences ``[r, j, i]`` of model j less model i."""
     values = np.stack([np.mean(seeds, axis=0) for seeds in models], axis=1)  # samples, models
+    by_unit = np.zeros((int(at.max()) + 1, values.shape[1]))
+    np.add.at(by_unit, at, values / len(values))
 
     def differences(pattern: Values) -> Values:
-        sums = (1 - 2 * pattern) @ values / len(values)
+        sums = (1 - 2 * pattern) @ by_unit
         table: Values = sums[:, :, None] - sums[:, None, :]
         return table
 
     return differences
 
 
-def _of_pairs(metric: str, models: Sequence[Sequence[Outcomes]], compute: Statistic, *, aligns: bool) -> Any:
+def _of_pairs(
+    metric: str, models: Sequence[Sequence[Outcomes]], compute: Statistic, at: np.ndarray, *, aligns: bool
+) -> Any:
     """The same for any metric, pair by pair."""
     pairs: dict[tuple[int, int], list[Difference]] = {}
     for i, j in itertools.combinations(range(len(models)), 2):
@@ -155,6 +183,7 @@ def _of_pairs(metric: str, models: Sequence[Sequence[Outcomes]], compute: Statis
         pairs[i, j] = [difference_of(compute, *(aligned(metric, *both) if aligns else both)) for both in sides]
 
     def differences(pattern: Values) -> Values:
+        pattern = pattern[:, at]
         table = np.zeros((len(pattern), len(models), len(models)))
         for (i, j), measures in pairs.items():
             table[:, j, i] = np.mean([measure(pattern, np.ones_like(pattern)) for measure in measures], axis=0)
@@ -171,13 +200,14 @@ def _units(null: Values) -> Values:
     return np.where(spread > _ROUNDING, spread, np.where(missing.any(axis=0), 1.0, np.inf))
 
 
-def _freedom(models: Sequence[Sequence[Outcomes]]) -> int:
-    """Count the samples on which two models differ, on average over pairs and seeds, less one."""
+def _freedom(models: Sequence[Sequence[Outcomes]], at: np.ndarray) -> int:
+    """Count the samples, or clusters, on which two models differ, on average over pairs and seeds, less one."""
     count, differing = len(models[0][0]), []
     for first, second in itertools.combinations(models, 2):
         for a, b in zip(first, second, strict=True):
             same_form = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape
-            differing.append(int((a != b).reshape(count, -1).any(axis=1).sum()) if same_form else count)
+            rows = (a != b).reshape(count, -1).any(axis=1) if same_form else np.ones(count, dtype=bool)
+            differing.append(len(np.unique(at[rows])))
     return max(1, round(float(np.mean(differing))) - 1)
 
 
@@ -203,18 +233,25 @@ def _step_down(size: Values, null: Values, *, exact: bool) -> list[float]:
 
 
 def _over_seeds(
-    models: Sequence[Sequence[Outcomes]], compute: Statistic, observed: Values, resamples: int, rng: np.random.Generator
+    models: Sequence[Sequence[Outcomes]],
+    compute: Statistic,
+    observed: Values,
+    resamples: int,
+    rng: np.random.Generator,
+    at: np.ndarray,
 ) -> list[float]:
     """Student's p over seeds and samples that no other model is better, Holm's over all pairs."""
     from scipy.stats import t as student
 
-    count = len(models[0][0])
+    count, units = len(models[0][0]), int(at.max()) + 1
     plain = np.ones((1, count))
     by_seed = np.array([[float(compute(outcomes, plain)[0]) for outcomes in seeds] for seeds in models])
     drawn = np.concatenate(
         [
-            np.stack([np.mean([compute(outcomes, rows) for outcomes in seeds], axis=0) for seeds in models], axis=1)
-            for rows in resamples_of(count, resamples, rng, cells=CELLS)
+            np.stack(
+                [np.mean([compute(outcomes, rows[:, at]) for outcomes in seeds], axis=0) for seeds in models], axis=1
+            )
+            for rows in resamples_of(units, resamples, rng, cells=max(1, CELLS * units // count))
         ]
     )
     pairs = list(itertools.combinations(range(len(models)), 2))

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics import METRICS, wilson
 from paired_scores.metrics.score import resamples_of
 from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, numbered, value_of
@@ -40,7 +41,7 @@ def cluster_interval(
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own.
 
     Raises:
-        ValueError: not a label for each sample, or fewer than 2 clusters.
+        ValueError: not a label for each sample, a label that is missing, or fewer than 2 clusters.
 
     Example:
         >>> right = np.repeat([1.0, 0.0, 1.0, 1.0], 50)  # four cameras that are right on all images, or on none
@@ -52,9 +53,7 @@ def cluster_interval(
     """
     from scipy.stats import t as student
 
-    labels = list(clusters)
-    if len(labels) != len(outcomes):
-        raise ValueError(f"clusters: {len(labels)} labels for {len(outcomes)} samples; expected one for each")
+    labels = cluster_labels(clusters, len(outcomes))
     if resamples < 2 or not 0 < level < 1:
         raise ValueError(f"expected resamples >= 2 and 0 < level < 1, got {resamples}, {level}")
     if statistic is None:
@@ -62,10 +61,9 @@ def cluster_interval(
         if outcomes.ndim == 1 and metric not in METRICS:
             counts = np.flatnonzero(~np.isnan(outcomes))
             outcomes, labels = outcomes[counts], [labels[at] for at in counts]
+    check_several(labels)
     at = numbered(labels)
-    count = int(at.max()) + 1 if len(at) else 0
-    if count < 2:
-        raise ValueError(f"clusters: {count} among {len(labels)} samples; an interval needs at least 2")
+    count = int(at.max()) + 1
     compute = statistic or value_of(metric)
     value = float(compute(outcomes, np.ones((1, len(labels))))[0])
     cells = max(1, CELLS * count // len(labels))

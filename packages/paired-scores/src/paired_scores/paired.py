@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics import METRICS
+from paired_scores.metrics.arrays import as_array
+from paired_scores.metrics.definitions import weighted_mean
 from paired_scores.metrics.score import resamples_of
 
 __all__ = ["McNemar", "PairedTest", "benjamini_hochberg", "holm", "mcnemar", "paired_test"]
@@ -108,7 +111,7 @@ def paired_test(
 
     Raises:
         ValueError: different numbers of seeds, samples or clusters' labels, fewer than 2 samples with outcomes or 2
-            clusters, one that is NaN for one model alone, or a metric that is unknown and is not a mean.
+            clusters, one that is NaN for one model alone or infinite, or a metric that is unknown and is not a mean.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -123,6 +126,7 @@ def paired_test(
     """
     from scipy.stats import t as student
 
+    first, second = list(first), list(second)  # an array's truth is no question of how many it holds
     if not first or len(first) != len(second):
         raise ValueError(
             f"{len(first)} seeds of the first model and {len(second)} of the second; expected the same, >= 1"
@@ -140,27 +144,19 @@ def paired_test(
         raise ValueError(
             f"expected resamples >= 1, permutations >= 1 and 0 < level < 1, got {resamples}, {permutations}, {level}"
         )
-    if clusters is not None and len(clusters) != lengths[0]:
-        raise ValueError(f"clusters: {len(clusters)} labels for {lengths[0]} samples; expected one for each")
-    labels = None if clusters is None else list(clusters)
-    if means:  # without the samples that have no outcome in any model, such as queries with nothing to find
-        counts = ~np.all([np.isnan(outcomes) for outcomes in every], axis=0)
+    labels = None if clusters is None else cluster_labels(clusters, lengths[0])
+    if means:
+        counts = with_outcomes(metric, every)
         first, second = ([outcomes[counts] for outcomes in side] for side in (first, second))
         labels = None if labels is None else [labels[sample] for sample in np.flatnonzero(counts)]
-        for outcomes in (*first, *second):
-            if np.isnan(outcomes).any():
-                sample = int(np.flatnonzero(counts)[int(np.isnan(outcomes).argmax())])
-                raise ValueError(f"{metric}: sample {sample} is NaN in one outcome and a number in another")
     count = len(first[0])
     if count < 2:
         raise ValueError(f"{metric}: {count} samples with outcomes of {lengths[0]}; a test needs at least 2")
+    if labels is not None:
+        check_several(labels)
     at = None if labels is None else numbered(labels)
     units = count if at is None else int(at.max()) + 1  # what is drawn and exchanged
     cells = max(1, CELLS * units // count)
-    if units < 2:
-        raise ValueError(
-            f"clusters: all {count} samples are of {labels and labels[0]!r}; a test needs at least 2 clusters"
-        )
     compute = statistic or value_of(metric)
     pairs = [aligned(metric, *pair) if statistic is None else pair for pair in zip(first, second, strict=True)]
     by_pair = [_of_means(*pair) if means else difference_of(compute, *pair) for pair in pairs]
@@ -274,7 +270,7 @@ def holm(values: Sequence[float]) -> list[float]:
     A test without a p value (NaN) stays without one, and counts among the tests.
 
     Raises:
-        ValueError: a value outside [0, 1]; shows it and its place.
+        ValueError: a value that is no number, or outside [0, 1]; shows it and its place.
 
     Example:
         >>> holm([0.01, 0.04, 0.03])
@@ -283,6 +279,7 @@ def holm(values: Sequence[float]) -> list[float]:
     Source:
         Holm, Scandinavian Journal of Statistics 6, 1979.
     """
+    values = _p_values(values)
     adjusted, running = [math.nan] * len(values), 0.0
     for rank, index in enumerate(_ascending(values)):
         running = max(running, min(1.0, (len(values) - rank) * values[index]))
@@ -296,7 +293,7 @@ def benjamini_hochberg(values: Sequence[float]) -> list[float]:
     A test without a p value (NaN) stays without one, and counts among the tests.
 
     Raises:
-        ValueError: a value outside [0, 1]; shows it and its place.
+        ValueError: a value that is no number, or outside [0, 1]; shows it and its place.
 
     Example:
         >>> benjamini_hochberg([0.01, 0.04, 0.03])
@@ -305,12 +302,21 @@ def benjamini_hochberg(values: Sequence[float]) -> list[float]:
     Source:
         Benjamini and Hochberg, Journal of the Royal Statistical Society B 57, 1995, for independent tests.
     """
+    values = _p_values(values)
     order = _ascending(values)
     adjusted, running = [math.nan] * len(values), 1.0
     for rank, index in reversed(list(enumerate(order, start=1))):
         running = min(running, len(values) * values[index] / rank)
         adjusted[index] = running
     return adjusted
+
+
+def _p_values(values: Any) -> list[float]:
+    """P values by their place: a pandas series finds numbers by the labels of its index."""
+    array = as_array(values, "p values")
+    if array.ndim != 1:
+        raise ValueError(f"p values have shape {array.shape}; expected one for each test")
+    return [float(value) for value in array]
 
 
 def _ascending(values: Sequence[float]) -> list[int]:
@@ -322,11 +328,31 @@ def _ascending(values: Sequence[float]) -> list[int]:
     return sorted(places, key=lambda place: values[place])
 
 
+def with_outcomes(metric: str, every: Sequence[Values]) -> np.ndarray:
+    """Return which samples count ``[n]``: queries with nothing to find, say, have no outcome in any model.
+
+    Raises:
+        ValueError: a sample that is NaN in one model alone, or infinite; shows its place.
+    """
+    rows = np.stack(every)
+    missing = np.isnan(rows)
+    counts: np.ndarray = ~missing.all(axis=0)
+    if np.isinf(rows).any():
+        row, sample = np.argwhere(np.isinf(rows))[0]
+        raise ValueError(f"{metric}: sample {sample} has the outcome {rows[row, sample]}; expected a finite number")
+    if (missing & counts).any():
+        sample = int((missing & counts).any(axis=0).argmax())
+        raise ValueError(f"{metric}: sample {sample} is NaN in one outcome and a number in another")
+    return counts
+
+
 def as_floats(metric: str, outcomes: Outcomes) -> Any:
     """Return outcomes as float64, in which differences are exact: unsigned bytes would wrap, truth values have none."""
-    values = np.asarray(outcomes)
-    if values.dtype.kind not in "biuf" or values.ndim == 0:
-        raise ValueError(f"{metric}: outcomes are {values.dtype} of shape {values.shape}; expected numbers")
+    values = as_array(outcomes, metric)
+    if values.ndim == 0:
+        raise ValueError(f"{metric}: outcomes are one number, {values}; expected one for each sample")
+    if values.ndim > 1 and metric in METRICS and METRICS[metric].aggregate is weighted_mean:
+        raise ValueError(f"{metric}: outcomes have shape {values.shape}; expected one number for each sample")
     return values.astype(np.float64)
 
 

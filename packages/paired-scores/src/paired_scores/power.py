@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
+from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics.score import resamples_of
-from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, value_of
+from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, numbered, value_of, with_outcomes
 
 __all__ = ["power_of_outcomes", "samples_needed"]
 
@@ -39,6 +40,7 @@ class Power:
     seeds_needed: int | None  # with today's samples; 0 where no number suffices, None where there is one seed
     paired: bool  # False where one run was given, and the other is taken to be unrelated: an upper bound
     by_seed: tuple[float, ...] = ()  # the difference (of one model: the metric) with each seed
+    clusters: int | None = None  # into which the samples fall; None where each is on its own
 
 
 def power_of_outcomes(
@@ -52,6 +54,7 @@ def power_of_outcomes(
     power: float = 0.8,
     seed: int = 0,
     statistic: Statistic | None = None,
+    clusters: Sequence[Hashable] | None = None,
 ) -> Power:
     r"""How large a difference these samples show, and what it takes to show a smaller one.
 
@@ -59,6 +62,9 @@ def power_of_outcomes(
     times $\sqrt n$), $\tau$ that of seeds and S seeds, the difference's error is $\sqrt{\sigma^2 / n + \tau^2 / S}$. A
     two-sided test of level $\alpha$ sees a difference d with probability $\Phi(d / \text{error} - z_{1 - \alpha / 2})$:
     a normal approximation, rough below about 30 samples or 5 wrong answers.
+
+    With ``clusters``, whole clusters are drawn, and the samples needed are in clusters as large as these. With few
+    clusters, Student's quantiles make less of them than the normal ones here.
 
     Args:
         metric: see `paired_scores.paired_test`.
@@ -71,9 +77,12 @@ def power_of_outcomes(
         power: probability to see it, in (0, 1), larger than alpha.
         seed: of the bootstrap.
         statistic: see `paired_scores.paired_test`.
+        clusters: a label for each sample; samples with the same label belong together.
 
     Raises:
-        ValueError: a number out of its range; the message shows it.
+        ValueError: a number out of its range, different numbers of seeds, samples or clusters' labels, fewer than 2
+            clusters, an outcome that is NaN for one model alone or infinite, or no sample with outcomes; the message
+            shows it.
 
     Source:
         The sample size of a paired z test, e.g. Miller, Adding Error Bars to Evals, 2024, section 5.
@@ -86,11 +95,27 @@ def power_of_outcomes(
     """
     _check(difference, alpha, power)
     sides = [list(first)] if second is None else [list(first), list(second)]
+    if not sides[0] or len({len(side) for side in sides}) > 1:
+        raise ValueError(f"{[len(side) for side in sides]} seeds of the models; expected the same, >= 1")
     if statistic is None:
         sides = [[as_floats(metric, outcomes) for outcomes in side] for side in sides]
+    every = [outcomes for side in sides for outcomes in side]
+    lengths = sorted({len(outcomes) for outcomes in every})
+    if len(lengths) > 1:
+        raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere")
+    labels = None if clusters is None else cluster_labels(clusters, lengths[0])
+    if statistic is None and all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every):
+        counts = with_outcomes(metric, every)
+        sides = [[outcomes[counts] for outcomes in side] for side in sides]
+        labels = None if labels is None else [labels[int(at)] for at in np.flatnonzero(counts)]
+    if not len(sides[0][0]):
+        raise ValueError(f"{metric}: none of {lengths[0]} samples has an outcome")
     unrelated = math.sqrt(2) if second is None else 1.0
-    by_seed, error = _by_seed(statistic or value_of(metric), sides, seed)
-    count, seeds = len(first[0]), len(by_seed)
+    if labels is not None:
+        check_several(labels)
+    at = None if labels is None else numbered(labels)
+    by_seed, error = _by_seed(statistic or value_of(metric), sides, seed, at)
+    count, seeds = len(sides[0][0]), len(by_seed)
     spread = error * math.sqrt(count) * unrelated
     between = float(np.std(by_seed, ddof=1)) * unrelated if seeds > 1 else None
     variance = spread**2 / count
@@ -115,6 +140,7 @@ def power_of_outcomes(
         seeds_needed=seeds_needed,
         paired=second is not None,
         by_seed=tuple(by_seed),
+        clusters=None if at is None else int(at.max()) + 1,
     )
 
 
@@ -142,14 +168,21 @@ def _reach(alpha: float, power: float) -> float:
     return _NORMAL.inv_cdf(1 - alpha / 2) + _NORMAL.inv_cdf(power)
 
 
-def _by_seed(measure: Statistic, sides: Sequence[Sequence[Outcomes]], seed: int) -> tuple[list[float], float]:
+def _by_seed(
+    measure: Statistic, sides: Sequence[Sequence[Outcomes]], seed: int, at: np.ndarray | None
+) -> tuple[list[float], float]:
     """The difference (of one run: the metric) with each seed, and the bootstrap's error of their mean."""
     count = len(sides[0][0])
+    units = count if at is None else int(at.max()) + 1
 
     def value(row: int, weights: np.ndarray) -> np.ndarray:
         by_side = [measure(side[row], weights) for side in sides]
         return by_side[0] if len(by_side) == 1 else by_side[1] - by_side[0]
 
-    seeds, rows = range(len(sides[0])), resamples_of(count, _RESAMPLES, np.random.default_rng(seed), cells=CELLS)
-    drawn = np.concatenate([np.mean([value(row, weights) for row in seeds], axis=0) for weights in rows])
-    return [float(value(row, np.ones((1, count)))[0]) for row in seeds], float(np.nanstd(drawn))
+    seeds, drawn = range(len(sides[0])), []
+    cells = max(1, CELLS * units // count)
+    for rows in resamples_of(units, _RESAMPLES, np.random.default_rng(seed), cells=cells):
+        weights = rows if at is None else rows[:, at]
+        drawn.append(np.mean([value(row, weights) for row in seeds], axis=0))
+    error = float(np.nanstd(np.concatenate(drawn))) * math.sqrt(units / max(1, units - 1))
+    return [float(value(row, np.ones((1, count)))[0]) for row in seeds], error

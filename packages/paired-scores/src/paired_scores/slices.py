@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paired_scores.clusters import cluster_interval
+from paired_scores.labels import as_labels, cluster_labels
 from paired_scores.metrics import METRICS, score_outcomes, wilson
 from paired_scores.metrics.arrays import UndefinedMetricError
 from paired_scores.metrics.score import resamples_of
@@ -16,7 +17,7 @@ from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, holm, nu
 
 __all__ = ["Slice", "Slices", "slice_scores"]
 
-_LEAST = 5
+FEWEST = 5
 """Samples (or clusters) from which on a slice is tested and may be the worst."""
 _BAND = 0.005
 """Error of the band of all slices within which the worst one's interval stays."""
@@ -123,18 +124,17 @@ def slice_scores(
     """
     if direction not in ("higher", "lower"):
         raise ValueError(f"direction is {direction!r}, expected 'higher' or 'lower'")
-    names = list(map(str, slices))
+    names = list(map(str, as_labels(slices, "slices", missing=True)))
     if len(names) != len(outcomes):
         raise ValueError(f"slices: {len(names)} labels for {len(outcomes)} samples; expected one for each")
-    if clusters is not None and len(clusters) != len(names):
-        raise ValueError(f"clusters: {len(clusters)} labels for {len(names)} samples; expected one for each")
+    clusters = None if clusters is None else cluster_labels(clusters, len(names))
     if statistic is None:
         outcomes = as_floats(metric, outcomes)
         if outcomes.ndim == 1 and metric not in METRICS:
             counts = np.flatnonzero(~np.isnan(outcomes))
             outcomes, names = outcomes[counts], [names[at] for at in counts]
             clusters = None if clusters is None else [clusters[int(at)] for at in counts]
-    groups = None if clusters is None else numbered(list(clusters))
+    groups = None if clusters is None else numbered(clusters)
     order = sorted(set(names))
     place = {name: at for at, name in enumerate(order)}
     parts = np.array([place[name] for name in names], dtype=np.int64)
@@ -145,7 +145,7 @@ def slice_scores(
     rng = np.random.default_rng(seed)
     units = [len(np.unique(part if groups is None else groups[part])) for part in
              (np.flatnonzero(parts == at) for at in range(len(order)))]  # fmt: skip
-    able = [at for at, count in enumerate(units) if count >= _LEAST and np.isfinite(values[at])]
+    able = [at for at, count in enumerate(units) if count >= FEWEST and np.isfinite(values[at])]
     rows = []
     for at, name in enumerate(order):
         low, high = _own(metric, outcomes, np.flatnonzero(parts == at), groups, seed, resamples, level, statistic)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,11 +19,24 @@ from wary_files.limits import refuse_special, within
 _LOCK = FreshLock()
 
 
+_FOLLOWED = 40
+"""Links that are followed one after another, as Linux does."""
+_SPARSE = -2
+"""In place of an offset: holes are left out of what the archive holds of a member (``tar -S``)."""
+
+
 class Entry(NamedTuple):
     """A member's place: its size, and where its bytes begin (in a tar archive)."""
 
     size: int
     offset: int = -1
+
+
+class _Link(NamedTuple):
+    """A name that stands for another member: a hard link, whose bytes are there once, or a symbolic one."""
+
+    target: str
+    is_hard: bool
 
 
 def is_archive(path: Path) -> bool:
@@ -47,6 +61,8 @@ def read(archive: str | Path, name: str) -> bytes:
     if entry is None:
         raise DataError(f"{path} has no member {name}")
     within(entry.size, "bytes", f"{path}: {name}")
+    if entry.offset == _SPARSE:
+        raise DataError(f"{path}: {name} is packed without its holes; pack the archive again without --sparse")
     with _reading(path, name):
         if path.suffix == ".zip":
             stat = path.stat()
@@ -114,32 +130,60 @@ def _index(path: str, *about: int) -> dict[str, Entry]:
         return _once(path, _of_tar(opened, Path(path).name, 0, Path(path).stat().st_size))
 
 
-def _once(path: str, listed: Iterable[tuple[str, Entry]]) -> dict[str, Entry]:
+def _once(path: str, listed: Iterable[tuple[str, Entry | _Link]]) -> dict[str, Entry]:
     """Members by name. Of two with one name, which one is meant would depend on the reader."""
     entries: dict[str, Entry] = {}
+    links: dict[str, _Link] = {}
     for name, entry in listed:
-        if name in entries:
+        if name in entries or name in links:
             raise DataError(f"{path} holds two members called {name}: pack it again with one of them")
-        entries[name] = entry
+        if isinstance(entry, _Link):
+            links[name] = entry
+        else:
+            entries[name] = entry
+    for name, link in links.items():
+        target = _last(link, links)
+        if target in entries:
+            entries[name] = entries[target]
+        elif link.is_hard:
+            raise DataError(f"{path}: {name} is a link to {link.target}, which is not in it: pack it again whole")
     return entries
 
 
-def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple[str, Entry]]:
+def _last(link: _Link, links: Mapping[str, _Link]) -> str:
+    """Return what a link leads to in the end; of a circle, and behind more links than systems follow, another link."""
+    for _ in range(_FOLLOWED - 1):
+        if link.target not in links:
+            break
+        link = links[link.target]
+    return link.target
+
+
+def _of_tar(opened: BinaryIO, name: str, start: int, end: int) -> Iterator[tuple[str, Entry | _Link]]:
     """Members of a tar archive, and of tar archives in it, which are not packed again: their bytes lie in the file."""
     opened.seek(start)
     with tarfile.open(fileobj=opened, mode="r:") as archive:
         for info in archive:
+            inner, at, last = info.name.removeprefix("./"), info.offset_data, info.offset_data + info.size
+            archive.members.clear()  # type: ignore[attr-defined]  # kept here, not there: of a million files a gigabyte
+            if info.islnk() or info.issym():
+                base = "" if info.islnk() else posixpath.dirname(inner)
+                yield inner, _Link(posixpath.normpath(posixpath.join(base, info.linkname)), info.islnk())
+                continue
             if not info.isfile():
                 continue
-            inner, at, last = info.name.removeprefix("./"), info.offset_data, info.offset_data + info.size
+            if info.issparse():
+                yield inner, Entry(info.size, _SPARSE)
+                continue
             if last > end:
                 raise tarfile.ReadError(f"{inner} is cut short")
             if inner.endswith(".tar"):
                 folder = inner.removesuffix(".tar")
-                yield from ((f"{folder}/{member}", entry) for member, entry in _of_tar(opened, inner, at, last))
+                for member, entry in _of_tar(opened, inner, at, last):
+                    inside = entry._replace(target=f"{folder}/{entry.target}") if isinstance(entry, _Link) else entry
+                    yield f"{folder}/{member}", inside
                 continue
             yield inner, Entry(info.size, at)
-            archive.members.clear()  # type: ignore[attr-defined]  # kept here, not there: of a million files a gigabyte
         opened.seek(archive.offset)
         if archive.offset < end and opened.read(512).strip(b"\0"):  # tarfile takes what is no header for the end
             raise tarfile.ReadError(f"{name} has no header at byte {archive.offset - start:,}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from wary_files.errors import DataError, UsageError
 
 LIMITS = {"pixels": 89_478_485, "bytes": 2**30}
-"""Of a picture that is decoded at once (Pillow's own limit), and of a member of an archive, a JSON file, or a part of a
+"""Of an image that is decoded at once (Pillow's own limit), and of a member of an archive, a JSON file, or a part of a
 table or array file."""
 
 
@@ -58,4 +58,4 @@ def reading(name: str, form: str = "") -> Iterator[None]:
 
 def variable(unit: str) -> str:
     """The environment's variable of a limit."""
-    return f"GATE_RUNNER_MAX_{unit.upper()}"
+    return f"WARY_FILES_MAX_{unit.upper()}"

@@ -1,4 +1,4 @@
-"""Pickles of plain values and NumPy arrays, as CIFAR and Mini-ImageNet are handed out, by an allow-list.
+"""Pickles of plain values and NumPy arrays, as CIFAR is handed out and as joblib writes them, by an allow-list.
 
 The unpickler is Python's slow one, with the operations that plain data needs: the fast one makes room for as many
 remembered values as a file claims. A name in the file leads to a maker of our own, or is refused; an array's state is
@@ -28,14 +28,24 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x04\x22\x4d\x18", b"x\x01", b"x\x9c", b"x\xda", b"x^")
+"""How gzip, bzip2, xz, LZ4 and zlib begin, which joblib takes for ``compress``; a pickle begins with none of them."""
+
+
 class _RefusedError(Exception):
     """What the file holds is not plain data."""
 
 
 def load(file: BinaryIO | bytes, name: str) -> Any:
-    """The one value of a pickle, which errors call ``name``; texts of Python 2 are read as Latin-1."""
+    """The one value of a pickle, which errors call ``name``; texts of Python 2 are read as Latin-1.
+
+    Arrays that ``joblib.dump`` wrote are among them; a compressed file is refused.
+    """
     stream = io.BytesIO(file) if isinstance(file, bytes) else file
     try:
+        stream.seek(0)
+        if stream.read(5).startswith(_COMPRESSED):
+            raise _RefusedError("it is compressed; joblib.dump(value, file, compress=0) writes it plainly")
         unpickler = _Unpickler(stream, encoding="latin1")
         unpickler.room = 2 * stream.seek(0, io.SEEK_END)
         stream.seek(0)
@@ -91,9 +101,34 @@ class _Unpickler(pickle._Unpickler):
         if self.room < 0:
             raise _RefusedError("it copies the same bytes again and again")
 
+    def load_new(self) -> None:
+        """The one kind of object that a file may ask for without a call: joblib's word on an array."""
+        arguments, maker = self.stack.pop(), self.stack.pop()
+        if maker is not _Wrapper or arguments != ():
+            raise _RefusedError("it makes an object that is no array")
+        self.stack.append(_Wrapper())
+
+    def _inline(self, facts: dict[Any, Any]) -> np.ndarray:
+        """The array whose numbers follow in the file, after as many bytes as align them; no more than there are."""
+        kind, shape, order = facts.get("dtype"), facts.get("shape"), facts.get("order")
+        if facts.get("subclass") != "ndarray" or not isinstance(kind, _Kind):
+            raise _RefusedError("an array that is not of numbers")
+        sides = _sides(shape)
+        wanted = math.prod(sides) * np.dtype(kind.code).itemsize
+        if wanted > self.room:
+            raise _RefusedError(f"an array of the shape {sides} in a file that holds fewer numbers")
+        if facts.get("numpy_array_alignment_bytes") is not None:
+            self.read(self.read(1)[0])  # type: ignore[attr-defined]
+        made = _array(self.read(wanted), kind, sides, order)  # type: ignore[attr-defined]
+        self._count(made)
+        return made
+
     def load_state(self) -> None:
-        """The state of a kind of numbers, of which the order of bytes counts, or of an array."""
+        """The state of a kind of numbers, of which the order of bytes counts, of an array, or joblib's word on one."""
         state, built = self.stack.pop(), self.stack[-1]
+        if isinstance(built, _Wrapper) and isinstance(state, dict):
+            self.stack[-1] = self._inline(state)
+            return
         if isinstance(built, _Kind) and isinstance(state, tuple) and len(state) > 1 and state[1] in tuple("<>|="):
             built.order = ">" if state[1] == ">" else "<"
         elif isinstance(built, np.ndarray) and isinstance(state, tuple) and len(state) == 5:
@@ -113,9 +148,14 @@ class _Unpickler(pickle._Unpickler):
         pickle.SETITEM[0]: load_item,
         pickle.SETITEMS[0]: load_items,
         pickle.DICT[0]: load_dict,
+        pickle.NEWOBJ[0]: load_new,
         pickle.REDUCE[0]: load_call,
         pickle.BUILD[0]: load_state,
     }
+
+
+class _Wrapper:
+    """joblib's word on an array in the making: its kind, shape and order; the numbers follow in the file."""
 
 
 class _Kind:
@@ -154,13 +194,19 @@ def _array(raw: Any, kind: Any, shape: Any, order: Any) -> np.ndarray:
     raw = _raw(raw)
     if not isinstance(kind, _Kind) or order not in ("C", "F"):
         raise _RefusedError("an array that is not of numbers")
-    sides = shape if isinstance(shape, tuple) else (-1,)
-    if len(sides) > 8 or not all(type(side) is int and 0 <= side < 2**40 for side in sides):
-        raise _RefusedError("an array of a shape that is none")
+    sides = _sides(shape)
     dtype = np.dtype(kind.order + kind.code)
     if math.prod(sides) * dtype.itemsize != len(raw):
         raise _RefusedError(f"an array of the shape {shape} and {dtype} over {len(raw)} bytes")
     return np.frombuffer(raw, dtype).reshape(sides, order=order)
+
+
+def _sides(shape: Any) -> tuple[int, ...]:
+    """An array's shape, of at most eight sides below 2**40."""
+    sides = shape if isinstance(shape, tuple) else (-1,)
+    if len(sides) > 8 or not all(type(side) is int and 0 <= side < 2**40 for side in sides):
+        raise _RefusedError("an array of a shape that is none")
+    return sides
 
 
 def _raw(values: Any) -> bytes:
@@ -186,6 +232,7 @@ _MAKERS: dict[str, Any] = {
     "numpy.dtype": _Kind,
     "_codecs.encode": _encoded,
     "collections.OrderedDict": _empty,
+    "joblib.numpy_pickle.NumpyArrayWrapper": _Wrapper,  # made by NEWOBJ alone
 }
 for _core in ("core", "_core"):
     _MAKERS[f"numpy.{_core}.multiarray._reconstruct"] = lambda *_: np.empty(0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from typing import Any
 from unicodedata import category
 
 _JOINERS = "\u200c\u200d"
@@ -39,6 +42,36 @@ def printable_json(text: str) -> str:
         {"name": "cat\u001b[31m"}
     """
     return text.translate(_CONTROLS)
+
+
+def json_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of its keys and values, as `json.loads` takes it for ``object_pairs_hook``.
+
+    Raises:
+        ValueError: a key comes twice, of which `json` would take the last value; shows the key.
+    """
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:80]!r} comes twice in one object")
+    return content
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is no JSON, or a key comes twice in one of its objects.
+        RecursionError: it is nested too deeply.
+
+    Example:
+        >>> parsed_json('{"label": 1, "label": 2}')
+        Traceback (most recent call last):
+        ...
+        ValueError: the key 'label' comes twice in one object
+    """
+    return json.loads(text, object_pairs_hook=json_object)
 
 
 def inert(text: str) -> str:

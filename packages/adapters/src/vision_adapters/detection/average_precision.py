@@ -1,4 +1,4 @@
-"""COCO's average precision from matched outcomes, each picture counted as often as its weight says."""
+"""COCO's average precision from matched outcomes, each image counted as often as its weight says."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def average_precisions(
     """Average precision of each class with objects, at each threshold, under weights; NaN where these leave none.
 
     Precision at the 101 recalls 0, 0.01, ... 1, each the highest at that recall or a larger one; with weights w, a
-    detection of picture i counts $w_i$ times. With weights of one, pycocotools' values to the last bits of a mean; with
-    larger ones, detections of a picture that share a score stay together, where copies of the picture would lie in
+    detection of image i counts $w_i$ times. With weights of one, pycocotools' values to the last bits of a mean; with
+    larger ones, detections of an image that share a score stay together, where copies of the image would lie in
     turns.
     """
     weights = np.asarray(weights, dtype=np.float64)

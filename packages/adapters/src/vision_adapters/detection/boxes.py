@@ -1,4 +1,4 @@
-"""Detections of pictures; conversions of boxes are torchvision's."""
+"""Detections of images; conversions of boxes are torchvision's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Detections(NamedTuple):
-    """Detections of some pictures, equally many of each, the best first: boxes as shares of the picture, centres first.
+    """Detections of some images, equally many of each, the best first: boxes as shares of the image, centres first.
 
     Example:
         >>> Detections(torch.zeros(1, 2, 4), torch.tensor([[0.9, 0.1]]), torch.tensor([[3, 1]])).labels.tolist()
@@ -34,7 +34,7 @@ def box_convert(boxes: Float[Tensor, "*n 4"], in_fmt: str, out_fmt: str) -> Floa
 
 
 def topk_detections(scores: Float[Tensor, "n p k"], boxes: Float[Tensor, "n p 4"], most: int) -> Detections:
-    """The best pairs of a place and a class, at most `most` of each picture.
+    """The best pairs of a place and a class, at most `most` of each image.
 
     Example:
         >>> topk_detections(torch.tensor([[[0.1, 0.9], [0.8, 0.2]]]), torch.zeros(1, 2, 4), 2).labels.tolist()

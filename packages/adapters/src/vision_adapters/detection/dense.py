@@ -101,13 +101,13 @@ class DenseHead(nn.Module):
         return logits
 
     def boxes(self, logits: Float[Tensor, "n p c"]) -> Float[Tensor, "n p 4"]:
-        """Left, top, right and bottom of each place's box, as shares of the picture."""
+        """Left, top, right and bottom of each place's box, as shares of the image."""
         step = logits.new_tensor(self.step)
         reach = F.softplus(logits[..., -4:]) * 2
         return torch.cat([self.places - reach[..., :2] * step, self.places + reach[..., 2:] * step], dim=-1)
 
     def detections(self, logits: Float[Tensor, "n p c"], most: int = 100, overlap: float = 0.6) -> Detections:
-        """The best boxes of each picture; of two of a class that overlap more than `overlap`, the weaker goes."""
+        """The best boxes of each image; of two of a class that overlap more than `overlap`, the weaker goes."""
         scores = (logits[..., : self.classes].sigmoid() * logits[..., self.classes, None].sigmoid()).sqrt()
         reach = self.boxes(logits).clamp(0, 1)
         boxes = torch.cat([(reach[..., :2] + reach[..., 2:]) / 2, reach[..., 2:] - reach[..., :2]], dim=-1)
@@ -116,7 +116,7 @@ class DenseHead(nn.Module):
     def loss(self, logits: Float[Tensor, "n p c"], truth: Float[Tensor, "n m 5"]) -> Float[Tensor, ""]:
         """Focal loss on classes, generalised IoU on boxes, cross-entropy on centerness.
 
-        `truth` has the objects of each picture: class index (-1 where there is none), centre, width and height as
+        `truth` has the objects of each image: class index (-1 where there is none), centre, width and height as
         shares.
         """
         if truth.shape[1] == 0:  # a batch without objects
@@ -159,7 +159,7 @@ def generalized_iou(first: Float[Tensor, "*n 4"], second: Float[Tensor, "*n 4"])
     r"""Generalised intersection over union $\mathrm{IoU} - (|C| - |U|) / |C|$, C the box around both, box by box.
 
     Source: Rezatofighi et al., CVPR 2019. torchvision has it for all pairs of two lists, or as a loss of equal shapes;
-    a batch of pictures is broadcast here.
+    a batch of images is broadcast here.
     """
     shared = (
         torch.minimum(first[..., 2:], second[..., 2:]) - torch.maximum(first[..., :2], second[..., :2])

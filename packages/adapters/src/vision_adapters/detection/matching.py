@@ -1,4 +1,4 @@
-"""COCO's greedy matching of detections with objects, all pictures and classes side by side."""
+"""COCO's greedy matching of detections with objects, all images and classes side by side."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jaxtyping import Bool, Float, Int
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
 """Overlaps (intersection over union) at which COCO's average precision is taken."""
 MOST = 100
-"""Detections of a picture and class that count."""
+"""Detections of an image and class that count."""
 _CELLS = 4_000_000
 
 
 class PictureRows(Protocol):
-    """Rows of several pictures, one picture's after another's: columns by name, and how many rows each picture has."""
+    """Rows of several images, one image's after another's: columns by name, and how many rows each image has."""
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -26,7 +26,7 @@ class PictureRows(Protocol):
 
     @property
     def lengths(self) -> Any:
-        """Of each picture ``[n]``, summing to m."""
+        """Of each image ``[n]``, summing to m."""
         ...
 
 
@@ -44,10 +44,10 @@ class Matches:
 def match_detections(truth: PictureRows, detections: PictureRows) -> Matches:
     """What became of each detection and object, from which average precision can be computed on any resample.
 
-    For each picture `truth` has a row per object: ``box`` (left, top, width, height), ``label``, ``crowd``;
+    For each image `truth` has a row per object: ``box`` (left, top, width, height), ``label``, ``crowd``;
     `detections` a row per detection: ``box``, ``label``, ``score``. The outcome has a row per detection and per object
     that counts: ``label``; ``score``, 0 for objects; ``hits`` and ``ignored``, one bit for each of the ten thresholds;
-    ``truth``, True for objects. Of a class, the 100 best detections of a picture are kept, best first.
+    ``truth``, True for objects. Of a class, the 100 best detections of an image are kept, best first.
 
     float64 throughout, in the order of pycocotools' operations, so that no overlap falls on another side of a
     threshold.
@@ -75,7 +75,7 @@ def match_detections(truth: PictureRows, detections: PictureRows) -> Matches:
     image, label, score, box = image[keep], label[keep], score[keep], box[keep]
 
     t_image = np.repeat(np.arange(len(truth.lengths)), truth.lengths)
-    t_label, crowd = columns["label"], columns["crowd"]
+    t_label, crowd = columns["label"], columns["crowd"].astype(bool)  # COCO writes 0 and 1
     t_order = np.lexsort((crowd, t_label, t_image))
     t_image, t_label, crowd, t_box = t_image[t_order], t_label[t_order], crowd[t_order], columns["box"][t_order]
 
@@ -117,7 +117,7 @@ def _places(key: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
 def _matched(
     key: np.ndarray, box: np.ndarray, t_key: np.ndarray, t_box: np.ndarray, crowd: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Bits of hits and of ignored ones for each detection; keys are of picture and class, and sorted."""
+    """Bits of hits and of ignored ones for each detection; keys are of image and class, and sorted."""
     hits, ignored = np.zeros(len(key), np.uint16), np.zeros(len(key), np.uint16)
     groups, first, sizes = np.unique(key, return_index=True, return_counts=True)
     t_groups, t_first, t_sizes = np.unique(t_key, return_index=True, return_counts=True)
@@ -148,7 +148,7 @@ def _match_groups(
     hits: np.ndarray,
     ignored: np.ndarray,
 ) -> None:
-    """Match some pictures' detections of a class with its objects; ``hits`` and ``ignored`` are written to."""
+    """Match some images' detections of a class with its objects; ``hits`` and ``ignored`` are written to."""
     falling = np.argsort(-sizes, kind="stable")
     first, sizes, t_first, t_sizes = first[falling], sizes[falling], t_first[falling], t_sizes[falling]
     widest = int(t_sizes.max())

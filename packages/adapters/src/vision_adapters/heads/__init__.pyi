@@ -10,6 +10,7 @@ from .linear import fixed_head as fixed_head
 from .linear import global_seed as global_seed
 from .linear import language_head as language_head
 from .linear import seeded as seeded
+from .projections import Projections as Projections
 from .segmentation import SegmentationHead as SegmentationHead
 from .sequences import RelationalHead as RelationalHead
 from .sequences import TemporalHead as TemporalHead

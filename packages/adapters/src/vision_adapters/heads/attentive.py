@@ -1,4 +1,4 @@
-"""A read-out that learns which places of a picture to look at."""
+"""A read-out that learns which places of an image to look at."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AttentiveHead(nn.Module):
         return weights
 
     def forward(self, tokens: Float[Tensor, "n t d"]) -> Float[Tensor, "n k"]:
-        """Scores of each picture."""
+        """Scores of each image."""
         values = self.value(tokens).unflatten(2, self.queries.shape)
         gathered = torch.einsum("nht,nthw->nhw", self.attention(tokens), values).flatten(1)
         scores: Tensor = self.last(self.norm(gathered))

@@ -179,3 +179,29 @@ def language_head(
         )
     weight = F.normalize(class_embeddings, dim=-1)
     return fixed_head(weight, weight.new_zeros(len(weight)), features, logit_scale, train_scale=train_scale).train()
+
+
+class Standardised(nn.Module):
+    """A head on standardised targets, so that it starts at their mean and steps in their unit.
+
+    Args:
+        head: features to ``[n, 1]``.
+        mean: of the training targets.
+        spread: their standard deviation, above 0.
+
+    Example:
+        >>> head = Standardised(LinearHead(4, 1), torch.tensor(5.0), torch.tensor(2.0))
+        >>> head(torch.zeros(3, 4)).tolist()
+        [5.0, 5.0, 5.0]
+    """
+
+    def __init__(self, head: nn.Module, mean: Tensor, spread: Tensor) -> None:
+        super().__init__()
+        self.head = head
+        self.register_buffer("mean", mean)
+        self.register_buffer("spread", spread)
+
+    def forward(self, features: Float[Tensor, "n ..."]) -> Float[Tensor, " n"]:
+        """One number per sample."""
+        value: Tensor = self.head(features)[:, 0] * self.get_buffer("spread") + self.get_buffer("mean")
+        return value

@@ -54,12 +54,32 @@ class RelationalHead(nn.Module):
         keep = text_mask.to(torch.bool)
         text_tokens = text_tokens.masked_fill(~keep[..., None], 0.0)
         width = self.ask.shape[-1]
-        image = self.image(image_tokens) + self.sides[0] + sinusoidal_positions(t, width).to(self.ask)
-        text = self.text(text_tokens) + self.sides[1] + sinusoidal_positions(keep.shape[1], width).to(self.ask)
+        places = sinusoidal_positions(max(t, keep.shape[1]), width, self.ask.device).to(self.ask)
+        image = self.image(image_tokens) + self.sides[0] + places[:t]
+        text = self.text(text_tokens) + self.sides[1] + places[: keep.shape[1]]
         x = torch.cat([self.ask.expand(n, -1, -1), image, text], dim=1)
         keep = torch.cat([keep.new_ones(n, 1 + t), keep], dim=1)
         scores: Tensor = self.answer(self.mix(x, keep)[:, 0])
         return scores
+
+
+class PooledAsToken(RelationalHead):
+    """A relational head for an encoder without patch features: its pooled features are the one image token.
+
+    Example:
+        >>> head = PooledAsToken(6, 4, 10, width=16)
+        >>> head(torch.randn(2, 6), torch.randn(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)).shape
+        torch.Size([2, 10])
+    """
+
+    def forward(
+        self,
+        image_tokens: Float[Tensor, "n d"],
+        text_tokens: Float[Tensor, "n l e"],
+        text_mask: Bool[Tensor, "n l"],
+    ) -> Float[Tensor, "n k"]:
+        """Scores of each answer."""
+        return super().forward(image_tokens[:, None], text_tokens, text_mask)
 
 
 class TemporalHead(nn.Module):

@@ -14,13 +14,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 
-def sinusoidal_positions(length: int, width: int) -> Float[Tensor, "length width"]:
+def sinusoidal_positions(length: int, width: int, device: torch.device | None = None) -> Float[Tensor, "length width"]:
     r"""Fixed positions: $\sin(p\,\omega_i)$, then $\cos(p\,\omega_i)$, with $\omega_i = 10000^{-2i/\text{width}}$.
 
     Source: Vaswani et al. (2017), section 3.5, with the columns reordered.
     """
-    rates = torch.exp(-math.log(10000.0) * torch.arange(0, width, 2) / width)
-    angles = torch.arange(length)[:, None] * rates[None]
+    rates = torch.exp(-math.log(10000.0) * torch.arange(0, width, 2, device=device) / width)
+    angles = torch.arange(length, device=device)[:, None] * rates[None]
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 

@@ -150,7 +150,7 @@ class RowWriter:
     def finished(self) -> StoredRows:
         """The rows, once all are written."""
         if self.done != self.count:
-            raise ValueError(f"{self.path.name} has {self.done} of {self.count} rows")
+            raise ValueError(f"{self.path.name} has {self.done} of {self.count} rows: append the rest first")
         return StoredRows(self.path)
 
     def cut(self) -> None:

@@ -1,4 +1,4 @@
-"""Image and text encoders that learn together from pictures with captions: rows, outputs, and what validates them."""
+"""Image and text encoders that learn together from images with captions: rows, outputs, and what validates them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_SCALE = 100.0
 
 
 class ChosenRows:
-    """Rows of which each has several forms, as a picture has several captions; a training's step draws one.
+    """Rows of which each has several forms, as an image has several captions; a training's step draws one.
 
     Which one depends on the training's seed, the step and the sample alone: rows of equally many forms, such as
     captions and their features, agree. Forms are tensors of one shape, or what is ragged, such as texts.
@@ -54,7 +54,7 @@ def _together(values: list[Any]) -> Any:
 
 
 class DualEncoder(nn.Module):
-    """Both sides of an encoder as one module, which `fit` trains on samples of one or two pictures with captions.
+    """Both sides of an encoder as one module, which `fit` trains on samples of one or two images with captions.
 
     `image` takes pictures ``[b, 3, h, w]``, `text` texts, to features ``[b, d]`` with gradients. `log_scale` is the
     logarithm of what cosines are multiplied with, at most 100, and `bias` that of a sigmoid loss, both parameters of
@@ -125,7 +125,7 @@ def features_of_batch(outputs: dict[str, Tensor]) -> dict[str, Any]:
 
     ``image_features [n, d]``; ``text_features [n + m, d]``, the last m of them false captions; ``logit_scale``; where
     there is one ``logit_bias``; ``owners [m]``, whose caption each false one is not; ``close_pairs [b, 2]`` where
-    samples have two pictures; ``teacher``, the frozen model's images and texts.
+    samples have two images; ``teacher``, the frozen model's images and texts.
     """
     samples, pictures = outputs["image"].shape[:2]
     device = outputs["image"].device
@@ -152,9 +152,9 @@ def features_of_batch(outputs: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def recall_at_1(image: Float[Tensor, "n d"], text: Float[Tensor, "n d"], same: Int[Tensor, " n"]) -> float:
-    """The mean of two recalls at 1, of texts for pictures and of pictures for texts.
+    """The mean of two recalls at 1, of texts for images and of images for texts.
 
-    `same` has equal numbers for equal captions, of which each is right for each of their pictures. Of several that are
+    `same` has equal numbers for equal captions, of which each is right for each of their images. Of several that are
     the most similar, those that are right count by their share.
     """
     image, text = F.normalize(image.float(), dim=1), F.normalize(text.float(), dim=1)

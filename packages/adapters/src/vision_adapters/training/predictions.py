@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vision_adapters.rows import Rows
 from vision_adapters.training.outcome import Kept
+from vision_adapters.training.step import moved
 
 _MOST_AVERAGED = 5
 """Checkpoints in the largest ensemble, as in GATE."""
@@ -40,7 +41,7 @@ def averaged(
     """
     device, sizes = next(module.parameters()).device, averaged_sizes(len(checkpoints))
     for start in range(0, len(inputs[0]), batch_size):
-        batch = [rows[start : start + batch_size].to(device) for rows in inputs]
+        batch = [moved(rows[start : start + batch_size], device) for rows in inputs]
         with torch.no_grad():
             outputs = module(*batch)
             predicted = {1: read(outputs).cpu()}

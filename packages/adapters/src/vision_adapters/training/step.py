@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, reduce
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -80,32 +80,44 @@ class Stepper:
         share: Share | None = None,
     ) -> None:
         self.share = share
-        self.terms: dict[str, float] = {}
+        self.terms: list[tuple[str, float, Tensor]] = []  # of the parts of a batch, with their shares of it
         self.module, self.optimiser, self.loss = module, optimiser, loss
         self.recipe, self.device, self.layers = recipe, device, layers
         self.narrow = precision == "bfloat16"
 
     def take(self, step: int, inputs: tuple[Any, ...], targets: Any, lr: float) -> Taken:
         """Step number `step`, the first being 1, on a batch."""
-        total = self._gradient(inputs, targets)
+        losses = self._gradient(inputs, targets)
         layers = self._layer_norms() if self.layers else {}
         trained = [parameter for parameter in self.module.parameters() if parameter.grad is not None]
         limit = math.inf if self.recipe.clip_norm is None else self.recipe.clip_norm
-        norm = float(torch.nn.utils.clip_grad_norm_(trained, limit))
+        whole = torch.nn.utils.clip_grad_norm_(trained, limit)
+        terms = [value for _, _, value in self.terms]
+        read = iter(self._numbers([whole, *losses, *terms, *layers.values()]))
+        norm, total = next(read), sum(next(read) for _ in losses)
+        by_name: dict[str, float] = {}
+        for name, part, _ in self.terms:
+            by_name[name] = by_name.get(name, 0.0) + part * next(read)
         if not (math.isfinite(total) and math.isfinite(norm)):
             raise FloatingPointError(
                 f"step {step}: loss {total} with gradient norm {norm} at learning rate {lr:g}, expected finite numbers"
             )
         self.optimiser.step()
-        return Taken(total, norm, layers, self.terms)
+        return Taken(total, norm, dict(zip(layers, read, strict=True)), by_name)
 
-    def _gradient(self, inputs: tuple[Any, ...], targets: Any) -> float:
-        """Leave the batch's gradient in the parameters, and return its loss."""
+    def _numbers(self, values: Sequence[Tensor]) -> list[float]:
+        """Numbers of the device, for all of which it is waited for once."""
+        kind = reduce(torch.promote_types, {value.dtype for value in values})
+        numbers: list[float] = torch.stack([value.detach().to(self.device, kind) for value in values]).tolist()
+        return numbers
+
+    def _gradient(self, inputs: tuple[Any, ...], targets: Any) -> list[Tensor]:
+        """Leave the batch's gradient in the parameters, and return the losses of its parts, which add up to its own."""
         self.optimiser.zero_grad(set_to_none=True)
-        self.terms = {}
+        self.terms = []
         if self.share is not None:
             return self._shared_gradient(self.share, inputs, targets)
-        total = 0.0
+        losses = []
         for part in torch.arange(len(targets)).chunk(self.recipe.micro_batches):
             piece = slice(int(part[0]), int(part[-1]) + 1)
             batch = [moved(values[piece], self.device) for values in inputs]
@@ -114,12 +126,12 @@ class Stepper:
             truth = moved(targets[piece], self.device)
             value = self._loss(output, truth, len(part) / len(targets))
             torch.autograd.backward(value)
-            total += float(value.detach())
-        return total
+            losses.append(value.detach())
+        return losses
 
-    def _shared_gradient(self, share: Share, inputs: tuple[Any, ...], targets: Any) -> float:
+    def _shared_gradient(self, share: Share, inputs: tuple[Any, ...], targets: Any) -> list[Tensor]:
         """The same of this process's share of the inputs, with the loss of all processes' outputs."""
-        total, pieces = 0.0, share.pieces(len(targets), self.recipe.micro_batches)
+        losses, pieces = [], share.pieces(len(targets), self.recipe.micro_batches)
         offset = int(pieces[0][share.rank][0])
         for number, parts in enumerate(pieces, start=1):
             own, rows = parts[share.rank] - offset, torch.cat(parts)
@@ -131,8 +143,8 @@ class Stepper:
                 joined = share.gathered(output, [len(part) for part in parts])
                 value = self._loss(joined, truth, len(rows) / len(targets))
                 torch.autograd.backward(value * share.world)  # of which the mean over processes is taken
-            total += float(value.detach())
-        return total
+            losses.append(value.detach())
+        return losses
 
     def _loss(self, output: Any, truth: Any, share: float) -> Tensor:
         """The loss of a part of a batch, by its share of the samples; its terms are noted."""
@@ -140,16 +152,16 @@ class Stepper:
         if isinstance(value, Tensor):
             return value * share
         for name, term in value.items():
-            self.terms[name] = self.terms.get(name, 0.0) + share * float(term.detach())
+            self.terms.append((name, share, term.detach()))
         return torch.stack(list(value.values())).sum() * share
 
-    def _layer_norms(self) -> dict[str, float]:
+    def _layer_norms(self) -> dict[str, Tensor]:
         """The norm of the gradient of each module that holds parameters of its own, before clipping."""
         norms = {}
         for name, part in self.module.named_modules():
             own = [p.grad.float().norm() for p in part.parameters(recurse=False) if p.grad is not None]
             if own:
-                norms[name or type(part).__name__] = float(torch.stack(own).norm())
+                norms[name or type(part).__name__] = torch.stack(own).norm()
         return norms
 
 

@@ -61,6 +61,8 @@ def wise_ft(
         >>> wise_ft(layer, {"weight": zero}, kept, "best", near, "higher", whole=True).share
         0.4
     """
+    if direction not in ("higher", "lower"):
+        raise ValueError(f"direction must be 'higher' or 'lower', got {direction!r}")
     curve = []
     for candidate in _shares(share):
         module.load_state_dict(mixed(start, kept[0].state, candidate, whole=whole), strict=False)

@@ -24,6 +24,7 @@ from vision_adapters.tuning.discriminant import TEMPERATURES, discriminant_head,
 from vision_adapters.tuning.few_images import (
     CACHED_FROM,
     DISCRIMINANT_SCALES,
+    FINE_FACTORS,
     GAIN_IN_ERRORS,
     MIXED_UP_TO,
     PUBLISHED_RIDGE,
@@ -49,6 +50,9 @@ RIVALS = 2.0  # standard errors below features at length 1, within which feature
 SAME_LENGTH = 0.01  # relative spread of lengths below which features as they come are those at length 1
 SHARPNESSES = (5.0, 10.0, 20.0, 40.0, 80.0)  # of a cache of cosines
 CACHE_WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+OWN_SCALES = tuple(2.0 ** (quarter / 4) for quarter in range(-4, 29))  # of a regression that is chosen by its hits
+SURE_OF_A_SCALE = 10.83  # twice the log-likelihood that a factor must gain: a likelihood-ratio test at 0.001
+KEPT_SCORES = 2**18  # validation scores of a candidate that are kept to find its factor, of rows at equal distances
 CACHED_IMAGES = 10_000  # of more, a cache is slow to ask, and regressions are ahead
 MEAN_TEMPERATURES = (5.0, 10.0, 20.0, 40.0)
 
@@ -77,7 +81,9 @@ class Candidate:
     discriminant_blend: float | None = None  # of the texts in a mean's discriminant
     lengths: Literal["raw"] | None = None  # "raw" for features as they come; None for features at length 1
     ridge: float | None = None  # of a ridge discriminant, in traces
-    scale: float | None = None  # factor of the regression's scores in a ridge mean
+    scale: float | None = None  # factor of the regression's scores, in a ridge mean or alone
+    images: int | None = None  # in the caches that alpha was chosen with, without texts
+    length: float | None = None  # of the discriminants' weights that the temperature was chosen with
 
     def params(self) -> dict[str, float | str]:
         """What the kind has, by name."""
@@ -167,7 +173,7 @@ def tune_anchored(data: TuningData, *, linear: bool = False) -> Tuned:
     if data.class_embeddings is None and not data.several:
         steady = trials.steady()
         best = best if trials.is_ahead(best, steady) else steady
-    head, choice = _refit(data, unit, best.candidate)
+    head, choice = _refit(data, unit, trials.at_its_scale(best.candidate))
     candidates = tuple(
         {**judged.candidate.params(), "validation": judged.validation, "loss": judged.loss} for judged in trials.judged
     )
@@ -186,6 +192,7 @@ class _Trials:
         self.losses: dict[Candidate, Tensor] = {}
         self.hits: dict[Candidate, Tensor] = {}
         self.surest: dict[tuple[str, bool], tuple[Judged, Tensor]] = {}
+        self.regressions: dict[Candidate, tuple[Tensor, Tensor]] = {}
 
     def judge(self, candidate: Candidate, scores: Tensor) -> Judged:
         """Note how a candidate does."""
@@ -195,10 +202,26 @@ class _Trials:
         self.losses[candidate] = losses
         if not self.data.several:
             self.hits[candidate] = (scores.argmax(1) == self.data.labels[self.rows]).float()
+            if candidate.kind in REGRESSIONS and self.data.class_embeddings is None:
+                step = -(-scores.numel() // KEPT_SCORES)
+                self.regressions[candidate] = scores[::step].clone(), self.rows[::step]
         family = "regression" if candidate.kind in REGRESSIONS else candidate.kind, candidate.lengths == "raw"
         if family not in self.surest or judged.loss < self.surest[family][0].loss:
             self.surest[family] = judged, scores
         return judged
+
+    def at_its_scale(self, candidate: Candidate) -> Candidate:
+        """Give a regression without texts, chosen by its hits, the factor that log-loss wants, if it is sure of one.
+
+        A strong penalty leaves scores so small that all probabilities are nearly the same.
+        """
+        if candidate not in self.regressions:
+            return candidate
+        scores, rows = self.regressions[candidate]
+        losses = {factor: _loss(self.data, factor * scores, rows) for factor in OWN_SCALES}
+        best = min(losses, key=lambda factor: losses[factor])
+        gain = 2 * len(scores) * (_loss(self.data, scores, rows) - losses[best])
+        return replace(candidate, scale=best) if gain > SURE_OF_A_SCALE else candidate
 
     def features(self, *, raw: bool) -> Tensor:
         """As they come, or at length 1."""
@@ -249,7 +272,7 @@ class _Trials:
     def class_means(self) -> None:
         """Cosines with the mean feature of each class; where there are texts, those stand for the classes."""
         folds = self.data.folds
-        means = [_unit_means(self.unit[fold.train], self.data.targets(fold.train)) for fold in folds]
+        means = [_unit_means(self.data, self.unit, fold.train) for fold in folds]
         near = [self.unit[fold.validation] @ mean.T for fold, mean in zip(folds, means, strict=True)]
         scores = torch.cat(near)[self.counted]
         for temperature in MEAN_TEMPERATURES:
@@ -264,13 +287,13 @@ class _Trials:
             (self.unit[fold.validation] @ self.unit[fold.train].T - 1, cache_values(data, fold.train))
             for fold in data.folds
         ]
+        images = None if blend else sum(len(fold.train) for fold in data.folds) // len(data.folds)
         for beta in SHARPNESSES:
             parts = [(beta * distance).exp_() @ member for distance, member in near]
             scores = torch.cat(parts)[self.counted]
             for alpha in CACHE_WEIGHTS:
-                self.judge(
-                    Candidate("cache", blend=blend, alpha=alpha, beta=beta), blend * self.cosines + alpha * scores
-                )
+                candidate = Candidate("cache", blend=blend, alpha=alpha, beta=beta, images=images)
+                self.judge(candidate, blend * self.cosines + alpha * scores)
 
     def discriminants(self, space: _Space) -> None:
         """Shrinkage discriminant analysis, softened and blended with the texts."""
@@ -303,26 +326,43 @@ class _Trials:
 
         Another ridge than the published one is taken only where it is ahead (`is_ahead`).
         """
-        data, rows = self.data, self.rows
-        heads = [RidgeDiscriminant(self.unit[fold.train], data.targets(fold.train)) for fold in data.folds]
+        data = self.data
+        heads = [
+            RidgeDiscriminant(self.unit[fold.train], data.targets(fold.train), data.effective_weights(fold.train))
+            for fold in data.folds
+        ]
         judged: dict[float, Judged] = {}
         scores_at: dict[float, Tensor] = {}
         for ridge in RIDGES:
             at_ridge = [head.head(ridge) for head in heads]
             parts = [head.scores(self.unit[fold.validation]) for head, fold in zip(at_ridge, data.folds, strict=True)]
             scores = torch.cat(parts)[self.counted]
-            factor = min(DISCRIMINANT_SCALES, key=lambda factor: _loss(data, factor * scores, rows))
+            factor = self._factor(scores, DISCRIMINANT_SCALES)
             scores_at[ridge] = factor * scores
-            candidate = Candidate("ridge_discriminant", temperature=factor, ridge=ridge)
+            length = sum(head.length() for head in at_ridge) / len(at_ridge)
+            candidate = Candidate("ridge_discriminant", temperature=factor, ridge=ridge, length=length)
             judged[ridge] = self.judge(candidate, scores_at[ridge])
         surest = min(judged, key=lambda ridge: judged[ridge].loss)
         chosen = surest if self.is_ahead(judged[surest], judged[PUBLISHED_RIDGE]) else PUBLISHED_RIDGE
         if len(self.unit) > MIXED_UP_TO * data.classes:
             return judged[chosen]
         strength, factor, scores = self._regression()
-        candidate = replace(judged[chosen].candidate, kind="ridge_mean", strength=strength, scale=factor)
-        mean = self.judge(candidate, 0.5 * scores_at[chosen] + 0.5 * scores)
-        return min(judged[chosen], mean, key=lambda row: row.loss)
+        both, of_discriminant = 0.5 * scores_at[chosen] + 0.5 * scores, judged[chosen].candidate
+        sharper = self._factor(both, (1.0,))
+        candidate = replace(
+            of_discriminant, kind="ridge_mean", strength=strength, scale=sharper * factor,
+            temperature=sharper * (of_discriminant.temperature or 0.0),
+        )  # fmt: skip
+        return min(judged[chosen], self.judge(candidate, sharper * both), key=lambda row: row.loss)
+
+    def _factor(self, scores: Tensor, coarse: tuple[float, ...]) -> float:
+        """Return the factor at which scores have the least log-loss, by steps of 15 % around the best one given."""
+
+        def loss(factor: float) -> float:
+            return _loss(self.data, factor * scores, self.rows)
+
+        start = min(coarse, key=loss)
+        return min((start * fine for fine in FINE_FACTORS), key=loss)
 
     def _regression(self) -> tuple[float, float, Tensor]:
         """Return penalty, factor and scaled scores of the surest solved regression among a few strong ones."""
@@ -332,7 +372,9 @@ class _Trials:
             for strength, scores in space.solved(REGRESSION_STRENGTHS)
             for factor in REGRESSION_SCALES
         ]
-        return min(tried, key=lambda row: _loss(self.data, row[2], self.rows))
+        strength, factor, scores = min(tried, key=lambda row: _loss(self.data, row[2], self.rows))
+        finer = self._factor(scores, (1.0,))
+        return strength, finer * factor, finer * scores
 
     def is_ahead(self, other: Judged, base: Judged) -> bool:
         """Whether log-loss or hits of `other` are better than those of `base` by `GAIN_IN_ERRORS`, paired."""
@@ -460,8 +502,8 @@ def _slack(value: float, samples: int) -> float:
     return 0.5 * math.sqrt(value * (1 - value) / samples) if 0 < value < 1 else 0.0
 
 
-def _unit_means(unit: Tensor, member: Tensor) -> Tensor:
-    return F.normalize(class_means(unit, member), dim=1)
+def _unit_means(data: TuningData, unit: Tensor, rows: Tensor | slice = slice(None)) -> Tensor:
+    return F.normalize(class_means(unit[rows], data.targets(rows), data.effective_weights(rows)), dim=1)
 
 
 def _text_scale(data: TuningData, texts: Tensor, rows: Tensor) -> float:
@@ -481,29 +523,34 @@ def _refit(data: TuningData, unit: Tensor, candidate: Candidate) -> tuple[nn.Mod
         return discriminant_head(data, features, temperature, blend, raw=raw), candidate
     texts = None if data.class_embeddings is None else F.normalize(data.class_embeddings, dim=1)
     if candidate.kind == "class_means":
-        weight = (candidate.temperature or 0.0) * _unit_means(unit, data.targets())
+        weight = (candidate.temperature or 0.0) * _unit_means(data, unit)
         return fixed_head(weight, weight.new_zeros(data.classes), "l2"), candidate
     if candidate.kind == "cache":
         keys = unit.new_zeros(data.classes, unit.shape[1]) if texts is None else texts
-        parts = (candidate.blend or 0.0, candidate.alpha or 0.0, candidate.beta or 0.0)
+        # more images make sums larger, and probabilities too sure
+        alpha = (candidate.alpha or 0.0) * (candidate.images or len(unit)) / len(unit)
+        parts = (candidate.blend or 0.0, alpha, candidate.beta or 0.0)
         return CacheHead(keys, unit, cache_values(data), *parts).eval(), candidate
     if candidate.kind in STEADY:
         assert candidate.ridge is not None
         assert candidate.temperature is not None
-        weight, bias = RidgeDiscriminant(unit, data.targets()).head(candidate.ridge)
-        weight, bias = candidate.temperature * weight, candidate.temperature * bias
+        discriminant = RidgeDiscriminant(unit, data.targets(), data.effective_weights()).head(candidate.ridge)
+        # more images have more scatter, which makes weights shorter and probabilities less sure
+        own = discriminant.length()
+        factor = candidate.temperature * (candidate.length / own if candidate.length and own > 0 else 1.0)
+        weight, bias = factor * discriminant.weight, factor * discriminant.bias
         if candidate.kind == "ridge_mean":
-            solved, _ = _refit_regression(data, unit, replace(candidate, kind="solved", blend=0.0))
-            factor = candidate.scale or 0.0
-            weight = 0.5 * weight + 0.5 * factor * solved.weight.detach()
-            bias = 0.5 * bias + 0.5 * factor * solved.bias.detach()
+            solved, _ = _refit_regression(data, unit, replace(candidate, kind="solved", blend=0.0, scale=None))
+            of_solved = candidate.scale or 0.0
+            weight = 0.5 * weight + 0.5 * of_solved * solved.weight.detach()
+            bias = 0.5 * bias + 0.5 * of_solved * solved.bias.detach()
         return fixed_head(weight, bias, "l2"), candidate
     if candidate.kind == "mean":  # the mean of two linear heads is one
         regression, _ = _refit_regression(data, features, replace(candidate, kind=candidate.regression or "regression"))
         temperature, blend = candidate.temperature or 0.0, candidate.discriminant_blend or 0.0
-        discriminant = discriminant_head(data, features, temperature, blend, raw=raw)
-        weight = 0.5 * regression.weight.detach() + 0.5 * discriminant.weight.detach()
-        bias = 0.5 * regression.bias.detach() + 0.5 * discriminant.bias.detach()
+        shrunk = discriminant_head(data, features, temperature, blend, raw=raw)
+        weight = 0.5 * regression.weight.detach() + 0.5 * shrunk.weight.detach()
+        bias = 0.5 * regression.bias.detach() + 0.5 * shrunk.bias.detach()
         return fixed_head(weight, bias, "raw" if raw else "l2"), candidate
     return _refit_regression(data, features, candidate)
 
@@ -535,6 +582,8 @@ def _refit_regression(data: TuningData, features: Tensor, candidate: Candidate) 
     bias = solution[:, -1] - (weight.double() @ standard.centre.double()).to(weight)
     if texts is not None and around:
         weight, candidate = weight + scale * texts, replace(candidate, blend=scale)
+    if candidate.scale is not None:
+        weight, bias = candidate.scale * weight, candidate.scale * bias
     return fixed_head(weight, bias, "raw" if raw else "l2"), candidate
 
 
@@ -546,5 +595,6 @@ def _loss(data: TuningData, scores: Tensor, rows: Tensor) -> float:
 def _losses(data: TuningData, scores: Tensor, rows: Tensor) -> Tensor:
     """Log-loss of each of some rows, or of each label of each row."""
     if data.several:
-        return F.binary_cross_entropy_with_logits(scores, data.targets(rows), reduction="none")
+        losses = F.binary_cross_entropy_with_logits(scores, data.targets(rows), reduction="none")
+        return losses if data.sample_weight is None else losses * data.sample_weights(rows)[:, None]
     return F.cross_entropy(scores, data.labels[rows], reduction="none") * data.sample_weights(rows)

@@ -38,17 +38,16 @@ def tune_zero_shot(data: TuningData) -> Tuned:
 def keeps_zero_shot(data: TuningData) -> bool:
     """Whether a head of single images stays at zero-shot: nothing can be validated, and they do not speak against it.
 
-    They speak against it where the texts, which have not seen them, are near chance on them (`is_worthless`). A head
-    that is fitted again on part of
-    them keeps what was chosen on all.
+    They speak against it where the texts, which have not seen them, hit no more of them than chance, and too few to be
+    half-way good (`is_worthless`). A head that is fitted again on part of them keeps what was chosen on all.
     """
     if data.fixed is not None:
         return data.fixed.get("kind") == "zero_shot"
     if data.has_validation:
         return False
     guesses = cosines(data, F.normalize(data.features, dim=1)).argmax(1)
-    hits = float((guesses == data.labels).float().mean())
-    return not is_worthless(hits, len(guesses), data.classes)
+    hits = int((guesses == data.labels).sum())
+    return hits * data.classes > len(guesses) or not is_worthless(hits / len(guesses), len(guesses), data.classes)
 
 
 def kept_zero_shot(data: TuningData, method: str) -> Tuned:
@@ -198,12 +197,14 @@ def _fitted(data: TuningData, unit: Tensor, rows: Tensor, strength: float) -> tu
 
     class_weight = dict(enumerate(data.class_weight)) if isinstance(data.class_weight, tuple) else data.class_weight
 
+    weights = None if data.sample_weight is None else data.sample_weight[rows].numpy()
+
     def fit(labels: Tensor) -> tuple[Tensor, Tensor]:
         with warnings.catch_warnings():
             # with one image per class it asks whether the classes are meant
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             model = LogisticRegression(C=strength, max_iter=500, class_weight=class_weight)
-            model.fit(unit[rows].cpu().numpy(), labels.numpy())
+            model.fit(unit[rows].cpu().numpy(), labels.numpy(), sample_weight=weights)
         return torch.from_numpy(model.coef_).float(), torch.from_numpy(model.intercept_).float()
 
     if data.several:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +26,8 @@ GDA_SHARES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
 """The published search of alpha: seven decades."""
 KERNEL_SHARPNESSES = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 KERNEL_PENALTIES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
+Weights = Callable[[Tensor, Tensor, Tensor, float], Tensor]
+"""Class weights from images at length 1, their 0/1 classes, the texts and the scale."""
 UNVALIDATED_KERNEL = {"beta": 1.0, "penalty": 0.1}
 
 
@@ -32,16 +35,16 @@ def tune_ss_text(data: TuningData) -> Tuned:
     r"""SS-Text: each class's text, moved by its own images; no step, no validation.
 
     Scores are $s \cos(w_c, x)$ with $w_c = v_c + s \sum_{i : y_i = c} x_i$, v and x at length 1 and s the logit scale.
-    At a scale of 100 the images of a class weigh far more than its text: with one image per class it is the nearest
-    image, which can be far below zero-shot. There zero-shot is kept unless the images speak against it
-    (`keeps_zero_shot`); `tune_ss_text_published` has no such guard.
+    At a scale of 100 the n images of a class weigh about 100 n times its text, however features are scaled: it is
+    nearest class mean with one image per class, and with few, and can be far below zero-shot. So zero-shot is kept
+    unless heads of the other folds hit more of the images than it, by a standard error; with one image per class,
+    unless the images speak against it (`keeps_zero_shot`). `tune_ss_text_published` has no such guard.
 
     Source:
         Silva-Rodriguez et al., the solver that "Few-shot, now for real" (MICCAI 2025) starts from, with an equal hold
-        on every text. Chooses with nothing.
+        on every text. Chooses with nothing, the guard with its own shots.
     """
-    texts = unit_texts(data, "ss_text")
-    return kept_zero_shot(data, "ss_text") if keeps_zero_shot(data) else _ss_text(data, "ss_text", texts)
+    return _or_zero_shot(data, "ss_text", ss_text_weights)
 
 
 def tune_ss_text_published(data: TuningData) -> Tuned:
@@ -49,12 +52,41 @@ def tune_ss_text_published(data: TuningData) -> Tuned:
 
     Source: as `tune_ss_text`. Chooses with nothing.
     """
-    return _ss_text(data, "ss_text_published", unit_texts(data, "ss_text_published"))
+    return _published(data, "ss_text_published", ss_text_weights)
 
 
-def _ss_text(data: TuningData, method: str, texts: Tensor) -> Tuned:
-    weight = ss_text_weights(F.normalize(data.features, dim=1), data.targets(), texts, data.logit_scale)
+def _published(data: TuningData, method: str, weights: Weights) -> Tuned:
+    """The class weights of all images, without a guard."""
+    texts = unit_texts(data, method)
+    weight = weights(F.normalize(data.features, dim=1), data.targets(), texts, data.logit_scale)
     return Tuned(method, {}, None, _cosine_head(data, weight), (), data.metric)
+
+
+def _or_zero_shot(data: TuningData, method: str, weights: Weights) -> Tuned:
+    """The class weights of all images where validation speaks for them by a standard error, else zero-shot."""
+    texts, unit = unit_texts(data, method), F.normalize(data.features, dim=1)
+    candidates: tuple[dict[str, object], ...] = ()
+    validation = None
+    if data.fixed is not None or not data.has_validation:
+        keep = keeps_zero_shot(data)
+    else:
+        rows, counted = data.validation_rows(), data.valid_mask()
+        parts = [
+            unit[fold.validation]
+            @ F.normalize(weights(unit[fold.train], data.targets(fold.train), texts, data.logit_scale), dim=1).T
+            for fold in data.folds
+        ]
+        scores = {"zero_shot": cosines(data, unit[rows])[counted], method: torch.cat(parts)[counted]}
+        metrics = {kind: data.score(data.logit_scale * own, rows[counted]) for kind, own in scores.items()}
+        hits = [(own.argmax(1) == data.labels[rows[counted]]).float() for own in scores.values()]
+        gain = hits[1] - hits[0]
+        keep = not float(gain.mean()) > float(gain.std()) / len(gain) ** 0.5
+        candidates = tuple({"kind": kind, "validation": value} for kind, value in metrics.items())
+        validation = metrics["zero_shot" if keep else method]
+    if keep:
+        return replace(kept_zero_shot(data, method), validation=validation, candidates=candidates)
+    tuned = _published(data, method, weights)
+    return replace(tuned, best_params={"kind": method}, validation=validation, candidates=candidates)
 
 
 def tune_ss_text_plus(data: TuningData) -> Tuned:
@@ -62,14 +94,13 @@ def tune_ss_text_plus(data: TuningData) -> Tuned:
 
     With $w_c = v_c + s \frac{n_c}{N} \sum_{i : y_i = c} x_i$, scores are $s \cos(w_c - \delta_c, x)$, $\delta_c$ being
     $2 w_c$ less the mean of all w, at length 1. A class without an image keeps its text before the push.
-    With one image per class, zero-shot is kept as in `tune_ss_text`.
+    Zero-shot is kept as in `tune_ss_text`.
 
     Source:
         Silva-Rodriguez et al., Few-shot, now for real: medical VLMs adaptation without balanced sets or validation
-        (MICCAI 2025). Chooses with nothing.
+        (MICCAI 2025). Chooses with nothing, the guard with its own shots.
     """
-    texts = unit_texts(data, "ss_text+")
-    return kept_zero_shot(data, "ss_text+") if keeps_zero_shot(data) else _ss_text_plus(data, "ss_text+", texts)
+    return _or_zero_shot(data, "ss_text+", _ss_text_plus_weights)
 
 
 def tune_ss_text_plus_published(data: TuningData) -> Tuned:
@@ -77,12 +108,11 @@ def tune_ss_text_plus_published(data: TuningData) -> Tuned:
 
     Source: as `tune_ss_text_plus`. Chooses with nothing.
     """
-    return _ss_text_plus(data, "ss_text+_published", unit_texts(data, "ss_text+_published"))
+    return _published(data, "ss_text+_published", _ss_text_plus_weights)
 
 
-def _ss_text_plus(data: TuningData, method: str, texts: Tensor) -> Tuned:
-    weight = ss_text_weights(F.normalize(data.features, dim=1), data.targets(), texts, data.logit_scale, adaptive=True)
-    return Tuned(method, {}, None, _cosine_head(data, pushed_apart(weight)), (), data.metric)
+def _ss_text_plus_weights(x: Tensor, member: Tensor, texts: Tensor, scale: float) -> Tensor:
+    return pushed_apart(ss_text_weights(x, member, texts, scale, adaptive=True))
 
 
 def ss_text_weights(

@@ -6,7 +6,6 @@ One file of more than 400 lines: the checks at the door are most of it, and are 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
@@ -16,24 +15,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from paired_scores.metrics import Score, evaluate, metric_named
-from paired_scores.metrics.arrays import UndefinedMetricError
+from paired_scores.metrics.arrays import UndefinedMetricError, as_array, refuse_masked
 from vision_adapters.losses import class_balance
 from vision_adapters.tuning.folds import SPLITS, Fold, Split, make_folds
 
 SINGLE_LABEL_METRICS = ("accuracy", "acc@1", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
 RANKING_METRICS = ("map_11point", "map_11point_elevater", "roc_auc", "average_precision", "brier", "log_loss")
 """Metrics that class scores can be chosen by, for one label per sample, and for one or several."""
-
-
-def _renamed(old: str, new: str) -> property:
-    """An attribute of the last release under its old name, with a warning."""
-
-    def read(self: Any) -> Any:
-        message = f"{old} is called {new} now; the old name goes with the next release"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return getattr(self, new)
-
-    return property(read)
 
 
 def as_predictions(scores: Float[Tensor, "n k"], metric: str, *, several: bool) -> Float[Tensor, "n k"]:
@@ -58,6 +46,7 @@ class TuningData:
         class_weight: "balanced", or what an image of each class counts.
         further: images of a validation set that came beside the training images.
         fixed: parameters to fit with where nothing is to be searched (`calibrate`), or None.
+        sample_weight: what each image counts in fits, [n], above 0; None where each counts the same.
 
     Example:
         >>> from vision_adapters.tuning import tuning_data
@@ -75,6 +64,7 @@ class TuningData:
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     further: int = 0
     fixed: Mapping[str, Any] | None = None
+    sample_weight: Float[Tensor, " n"] | None = None
 
     @property
     def choice_labels(self) -> str:
@@ -96,13 +86,25 @@ class TuningData:
     def sample_weights(self, rows: Tensor | slice = slice(None)) -> Float[Tensor, " n"]:
         """What each of some rows counts in a fit on these rows, 1 on average; balanced, every class counts the same."""
         labels = self.labels[rows]
-        if self.class_weight is None:
+        own = None if self.sample_weight is None else self.sample_weight[rows]
+        if self.class_weight is None and own is None:
             return self.features.new_ones(len(labels))
+        weights = torch.ones(len(labels)) if own is None else own
         if self.class_weight == "balanced":
-            weights = class_balance(labels, self.classes)[labels]
-        else:
-            weights = torch.tensor(self.class_weight)[labels]
+            weights = weights * class_balance(labels, self.classes, own)[labels]
+        elif self.class_weight is not None:
+            weights = weights * torch.tensor(self.class_weight)[labels]
         return (weights / weights.mean()).to(self.features.dtype)
+
+    def effective_weights(self, rows: Tensor | slice = slice(None)) -> Float[Tensor, " n"] | None:
+        """What each of some rows counts in a scatter, by `sample_weight` alone; None where each counts 1.
+
+        They sum to Kish's effective number of samples, (sum w)^2 / sum w^2, which is what shrinkage goes by.
+        """
+        if self.sample_weight is None:
+            return None
+        weights = self.sample_weight[rows]
+        return (weights * weights.sum() / weights.square().sum()).to(self.features.dtype)
 
     def validation_rows(self) -> Tensor:
         """Every row that some fold validates on, in the order of the folds."""
@@ -113,9 +115,6 @@ class TuningData:
         if self.several:
             return torch.ones(len(self.validation_rows()), dtype=torch.bool)
         return torch.cat([torch.isin(self.labels[fold.validation], self.labels[fold.train]) for fold in self.folds])
-
-    validates = _renamed("TuningData.validates", "has_validation")
-    counted = _renamed("TuningData.counted", "valid_mask")
 
     @property
     def has_validation(self) -> bool:
@@ -166,9 +165,6 @@ class Tuned:
     candidates: tuple[dict[str, Any], ...]
     metric: str
     chosen_with: str = "nothing"
-
-    chosen = _renamed("Tuned.chosen", "best_params")
-    tried = _renamed("Tuned.tried", "candidates")
 
     def scores(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
         """Scores of new samples, whose features may be of any floating-point type."""
@@ -230,7 +226,7 @@ class HeldOut:
     __slots__ = ("__evaluation_log", "__score")
 
     def __init__(self, features: Any, labels: Any) -> None:
-        hidden, truth = torch.as_tensor(features), torch.as_tensor(labels)
+        hidden, truth = rows_of(features, "held-out features"), _integers(labels, "held-out labels")
         check_features(hidden, "held-out features")
         if len(hidden) != len(truth):
             raise ValueError(f"held-out features have {len(hidden)} rows, labels {len(truth)}; expected the same")
@@ -263,8 +259,6 @@ class HeldOut:
         """(method, metric) of every scoring so far."""
         return self.__evaluation_log
 
-    openings = _renamed("HeldOut.openings", "evaluation_log")
-
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"held-out data has no {name!r}: score a finished choice with .score(tuned)")
 
@@ -285,6 +279,7 @@ def tuning_data(
     metric: str | None = None,
     validation: Split | tuple[Any, Any] = "auto",
     class_weight: Literal["balanced"] | Mapping[int, float] | None = None,
+    sample_weight: Any = None,
     seed: int = 0,
 ) -> TuningData:
     """Check labelled features at the door and fix how choices are validated.
@@ -304,6 +299,9 @@ def tuning_data(
             image of a class counts (1 where nothing is said), > 0, as in scikit-learn, for "anchored", "logistic" and
             "tip_adapter". The metric that validates is as it was: "mean_per_class" is the one that counts classes the
             same.
+        sample_weight: what each image counts in fits, [n], >= 0, for the methods that take `class_weight`; only their
+            ratios matter. An image of weight 0 is left out. The metric that validates counts each image once, and
+            images of a validation pair count 1 beside a mean of 1.
         seed: of the draws.
 
     Raises:
@@ -322,12 +320,12 @@ def tuning_data(
     for name, value in (("features", features), ("labels", labels), ("validation", pair[0]), ("validation", pair[1])):
         if isinstance(value, HeldOut):
             raise TypeError(f"{name} is held-out test data, which no tuner may see")
-    x, y = torch.as_tensor(features).detach(), _integers(labels, "labels")
+    x, y = rows_of(features, "features"), _integers(labels, "labels")
     if isinstance(validation, str) and validation not in SPLITS:
         raise ValueError(f"validation must be one of {SPLITS} or a pair, got {validation!r}")
     check_features(x, "features")
     x = x.to("cpu", torch.float32, copy=True)  # the caller's own may change, or come from inference mode
-    texts = None if class_embeddings is None else torch.as_tensor(class_embeddings).detach().to(x, copy=True)
+    texts = None if class_embeddings is None else rows_of(class_embeddings, "class_embeddings").to(x, copy=True)
     counted = len(texts) if texts is not None else y.shape[1] if y.ndim == 2 else int(y.max()) + 1 if len(y) else 0
     k = counted if classes is None else classes
     if texts is not None:
@@ -345,16 +343,24 @@ def tuning_data(
         kind = "one label" if y.ndim == 1 else "several labels"
         raise ValueError(f"metric {name!r} does not measure scores of {kind} per sample, expected {', '.join(able)}")
     weight = _class_weight(class_weight, y, k)
+    own = _sample_weight(sample_weight, len(x))
+    if own is not None:
+        x, y, own = x[own > 0], y[own > 0], own[own > 0]
+        own = own / own.mean()
     counts = torch.bincount(y, minlength=k) if y.ndim == 1 else y.sum(0).long()
     if bool((counts == 0).any()):
         raise ValueError(
-            f"class {int(counts.argmin())} of {k} has no image, expected at least one; "
+            f"class {int(counts.argmin())} of {k} has no image{'' if own is None else ' of weight above 0'}, "
+            "expected at least one; "
             "tuning.transduce takes classes that only a text names"
         )
     if not isinstance(validation, tuple):
         folds = make_folds(y, validation, seed)
-        return TuningData(x, y, k, texts, logit_scale, name, folds, weight)
-    validation_rows, theirs = torch.as_tensor(validation[0]), _integers(validation[1], "validation labels")
+        return TuningData(x, y, k, texts, logit_scale, name, folds, weight, sample_weight=own)
+    validation_rows, theirs = (
+        rows_of(validation[0], "validation features"),
+        _integers(validation[1], "validation labels"),
+    )
     check_features(validation_rows, "validation features")
     if validation_rows.shape[1] != x.shape[1]:
         raise ValueError(f"validation features have {validation_rows.shape[1]} columns, features {x.shape[1]}")
@@ -364,7 +370,32 @@ def tuning_data(
         raise ValueError(f"class {int(lacking.nonzero()[0])} has no image in the validation set")
     fold = Fold(torch.arange(len(x)), torch.arange(len(x), len(x) + len(validation_rows)))
     joined = torch.cat([x, validation_rows.detach().to(x)])
-    return TuningData(joined, torch.cat([y, theirs]), k, texts, logit_scale, name, (fold,), weight, len(theirs))
+    if own is not None:
+        own = torch.cat([own, own.new_ones(len(theirs))])
+    labelled = torch.cat([y, theirs])
+    return TuningData(joined, labelled, k, texts, logit_scale, name, (fold,), weight, len(theirs), sample_weight=own)
+
+
+def _sample_weight(value: Any, rows: int) -> Float[Tensor, " n"] | None:
+    """Weights of samples, checked; None where all are equal."""
+    if value is None:
+        return None
+    refuse_masked(value, "sample_weight")
+    try:
+        weights = torch.as_tensor(value).detach().to("cpu", torch.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be {rows} numbers, got {value!r}") from error
+    if weights.ndim == 0:
+        weights = weights.repeat(rows)
+    if weights.shape != (rows,):
+        raise ValueError(f"sample_weight has shape {tuple(weights.shape)}, expected ({rows},), one for each sample")
+    bad = ~torch.isfinite(weights) | (weights < 0)
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise ValueError(f"sample_weight: row {row} is {float(weights[row])}, expected a finite number of at least 0")
+    if not bool((weights > 0).any()):
+        raise ValueError("sample_weight is zero for every sample, expected one above 0")
+    return None if bool((weights == weights[0]).all()) else weights
 
 
 def _class_weight(value: Any, labels: Tensor, classes: int) -> Literal["balanced"] | tuple[float, ...] | None:
@@ -383,6 +414,18 @@ def _class_weight(value: Any, labels: Tensor, classes: int) -> Literal["balanced
     if value != "balanced":
         raise ValueError(f"class_weight must be 'balanced', a mapping or None, got {value!r}")
     return "balanced"
+
+
+def rows_of(values: Any, name: str) -> Tensor:
+    """Return features as a tensor, of whatever holds numbers: a list, an array, a data frame.
+
+    Raises:
+        ValueError: texts or missing values, or a value that is masked, which torch takes for a value.
+    """
+    if isinstance(values, Tensor):
+        return values.detach()
+    array = as_array(values, name)
+    return torch.as_tensor(array.astype(array.dtype.newbyteorder("="))).detach()
 
 
 LARGEST = 1e15
@@ -408,6 +451,7 @@ def check_features(features: Tensor, name: str) -> None:
 
 def _integers(labels: Any, name: str) -> Tensor:
     """Labels as a tensor; what is no number is named."""
+    refuse_masked(labels, name)
     try:
         return torch.as_tensor(labels)
     except (TypeError, ValueError) as error:

@@ -23,32 +23,35 @@ def can_discriminate(member: Float[Tensor, "n k"]) -> bool:
 
 
 def fit_discriminant(
-    unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"]
+    unit: Float[Tensor, "n d"], member: Float[Tensor, "n k"], weights: Float[Tensor, " n"] | None = None
 ) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:
     r"""$w_c = \Sigma^{-1}\mu_c$ and $b_c = -\mu_c^\top\Sigma^{-1}\mu_c / 2$, equal priors.
 
     $\Sigma$ is the covariance within classes, drawn towards a multiple of the identity as far as Ledoit and Wolf's
-    formula says (2004). A class without images gets the mean of all.
+    formula says (2004). A class without images gets the mean of all. `weights` are `TuningData.effective_weights`.
     """
     counts = member.sum(0)
-    means = class_means(unit, member)
-    covariance = _shrunk((unit - member @ means).double())
+    means = class_means(unit, member, weights)
+    samples = float(len(unit) if weights is None else weights.sum())
+    covariance = _shrunk((unit - member @ means).double(), weights)
     # one degree of freedom is lost for each class
-    covariance *= len(unit) / max(1, len(unit) - int((counts > 0).sum()))
+    covariance *= samples / max(1, samples - int((counts > 0).sum()))
     covariance.diagonal().add_(1e-9 + 1e-6 * covariance.diagonal().mean())
     weight = torch.linalg.solve(covariance, means.double().T).T
     bias = -0.5 * (weight * means.double()).sum(1)
     return weight.to(unit.dtype), bias.to(unit.dtype)
 
 
-def _shrunk(centred: Float[Tensor, "n d"]) -> Float[Tensor, "d d"]:
+def _shrunk(centred: Float[Tensor, "n d"], weights: Float[Tensor, " n"] | None = None) -> Float[Tensor, "d d"]:
     """Ledoit and Wolf's covariance of rows whose mean is 0: scikit-learn's, without the second it takes to import."""
-    count, width = centred.shape
-    covariance = centred.T @ centred / count
+    width = centred.shape[1]
+    counts = torch.ones(len(centred), dtype=centred.dtype) if weights is None else weights.double()
+    count = float(counts.sum())
+    covariance = centred.T @ (centred * counts[:, None]) / count
     size = covariance.diagonal().mean()
     away = covariance.square().sum() / width - size**2  # squared distance to the multiple of the identity
     lengths = centred.square().sum(1)
-    noise = (lengths.square().sum() / count - covariance.square().sum()) / (width * count)
+    noise = ((counts * lengths.square()).sum() / count - covariance.square().sum()) / (width * count)
     share = (torch.minimum(noise, away) / away).clamp(0, 1) if away > 0 else torch.zeros(())
     shrunk: Tensor = covariance * (1 - share)
     shrunk.diagonal().add_(share * size)
@@ -59,7 +62,10 @@ def discriminant_scores(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[T
     """Scores of every validation row by the discriminant of its fold, or None where one cannot be fitted."""
     if data.several or not all(can_discriminate(data.targets(fold.train)) for fold in data.folds):
         return None
-    fits = [(fold, *fit_discriminant(unit[fold.train], data.targets(fold.train))) for fold in data.folds]
+    fits = [
+        (fold, *fit_discriminant(unit[fold.train], data.targets(fold.train), data.effective_weights(fold.train)))
+        for fold in data.folds
+    ]
     return torch.cat([unit[fold.validation] @ weight.T + bias for fold, weight, bias in fits]) + _log_prior(data)
 
 
@@ -73,7 +79,7 @@ def discriminant_head(
     data: TuningData, features: Float[Tensor, "n d"], temperature: float, blend: float, *, raw: bool = False
 ) -> LinearHead:
     """The head fitted on all rows."""
-    weight, bias = fit_discriminant(features, data.targets())
+    weight, bias = fit_discriminant(features, data.targets(), data.effective_weights())
     weight = temperature * weight
     if data.class_embeddings is not None and blend:
         weight = weight + blend * F.normalize(data.class_embeddings, dim=1)

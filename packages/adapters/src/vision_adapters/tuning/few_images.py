@@ -17,6 +17,8 @@ DISCRIMINANT_SCALES = (2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
 """Factors of a discriminant's scores, among which log-loss chooses."""
 REGRESSION_SCALES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Factors of a regression's scores: a strong penalty leaves them too small for probabilities."""
+FINE_FACTORS: tuple[float, ...] = tuple(2.0 ** (step / 5) for step in range(-4, 5))
+"""Factors around the best one given: a factor that is off by the root of two shows in the calibration error."""
 REGRESSION_STRENGTHS = (1.0, 0.3, 0.1)
 """Penalties of the regression that a discriminant is averaged with, times the classes."""
 MIXED_UP_TO = 10
@@ -39,6 +41,10 @@ class Linear(NamedTuple):
         """Return the class scores of some features."""
         return features @ self.weight.T + self.bias
 
+    def length(self) -> float:
+        """Return the length of all class weights less their mean: how far scores differ."""
+        return float((self.weight - self.weight.mean(0)).norm())
+
 
 class RidgeDiscriminant:
     r"""A linear discriminant whose covariance gets a multiple of its trace, with equal priors.
@@ -50,14 +56,24 @@ class RidgeDiscriminant:
     Args:
         features: [n, d], at length 1.
         member: [n, k], 1 where a sample has the class.
+        weights: [n], `TuningData.effective_weights`; None where each sample counts 1.
 
     Source: the closed form of Wang et al. (ICLR 2024), there with r = 1; other ridges are ours.
     """
 
-    def __init__(self, features: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -> None:
-        self.means = class_means(features, member)
+    def __init__(
+        self,
+        features: Float[Tensor, "n d"],
+        member: Float[Tensor, "n k"],
+        weights: Float[Tensor, " n"] | None = None,
+    ) -> None:
+        self.means = class_means(features, member, weights)
         centred = (features - member @ self.means).double()
-        self.trace = float(centred.square().sum()) / max(len(features) - 1, 1)
+        samples = float(len(features))
+        if weights is not None:
+            centred = centred * weights.double().sqrt()[:, None]
+            samples = float(weights.sum())
+        self.trace = float(centred.square().sum()) / max(samples - 1, 1)
         if len(centred) < centred.shape[1]:
             values, left = torch.linalg.eigh(centred @ centred.T)
             held = values > 1e-10 * values.max().clamp_min(1e-300)

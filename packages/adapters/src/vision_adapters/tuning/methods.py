@@ -47,7 +47,10 @@ METHODS: dict[str, Callable[[TuningData], Tuned]] = {
     "ss_text+_published": tune_ss_text_plus_published,
 }
 BALANCEABLE = ("anchored", "logistic", "tip_adapter")
-"""Methods that take `class_weight`. Discriminants ("gda", "lda") give all classes the same prior as they are."""
+"""Methods that take `class_weight` and `sample_weight`.
+
+Discriminants ("gda", "lda") give all classes the same prior as they are.
+"""
 
 
 def tune(data: TuningData, method: str | None = None, *, unlabelled: Any = None) -> Tuned:
@@ -58,7 +61,7 @@ def tune(data: TuningData, method: str | None = None, *, unlabelled: Any = None)
         method: "anchored" (the default), "zero_shot", "elevater", "logistic", "gda", "lda", "lp++", "clap",
             "tip_adapter", "ss_text", "ss_text+", "proker" or "cross_modal"; "gda_published" and "clap_published" are
             the papers' own search and penalty,
-            "ss_text_published" and "ss_text+_published" have no guard at one shot.
+            "ss_text_published" and "ss_text+_published" have no guard.
             With `unlabelled`: "stata" (the default), "ss_text_u" or "transclip".
         unlabelled: features [m, d] of images without labels, which these methods classify together with the others.
             Where they give no reason to leave zero-shot, the default tuner's head of the labels is taken, which may be
@@ -90,10 +93,16 @@ def tune(data: TuningData, method: str | None = None, *, unlabelled: Any = None)
         raise ValueError(f"method {method!r} needs images without labels: tune(data, {method!r}, unlabelled=features)")
     if method not in METHODS:
         raise ValueError(f"method {method!r} is unknown, expected one of {', '.join((*METHODS, *TRANSDUCTIONS))}")
-    if data.class_weight is not None and method not in BALANCEABLE:
-        raise ValueError(f"method {method!r} takes no class_weight, expected one of {', '.join(BALANCEABLE)}")
+    if method not in BALANCEABLE:
+        _refuse_weights(data, method)
     tuned = METHODS[method](data)
     return replace(tuned, chosen_with=data.choice_labels) if tuned.candidates else tuned
+
+
+def _refuse_weights(data: TuningData, method: str) -> None:
+    for name, value in (("class_weight", data.class_weight), ("sample_weight", data.sample_weight)):
+        if value is not None:
+            raise ValueError(f"method {method!r} takes no {name}, expected one of {', '.join(BALANCEABLE)}")
 
 
 def _with_unlabelled(data: TuningData, method: str, unlabelled: Any) -> Tuned:
@@ -102,8 +111,7 @@ def _with_unlabelled(data: TuningData, method: str, unlabelled: Any) -> Tuned:
         raise TypeError("unlabelled is held-out test data, which no tuner may see")
     if method in METHODS:
         raise ValueError(f"method {method!r} takes no unlabelled, expected one of {', '.join(TRANSDUCTIONS)}")
-    if data.class_weight is not None:
-        raise ValueError(f"method {method!r} takes no class_weight, expected one of {', '.join(BALANCEABLE)}")
+    _refuse_weights(data, method)
     texts = unit_texts(data, method)
     done = transduce_or(
         unlabelled,

@@ -13,6 +13,7 @@ from torch import Tensor
 from vision_adapters.heads import LinearHead, fixed_head
 from vision_adapters.tuning.baselines import keeps_zero_shot, kept_zero_shot, unit_texts
 from vision_adapters.tuning.data import Tuned, TuningData, search
+from vision_adapters.tuning.unit_features import may_move
 
 STEPS, EVERY, MOMENTUM = 300, 10, 0.9
 CLAP_RATE = 0.1
@@ -92,7 +93,7 @@ def tune_lpp(data: TuningData) -> Tuned:
     times the mean over classes of the images' cosine with their own text. w moves with momentum 0.9 at the rate
     $4n / \lambda_{\max}(X^\top X)$; $\alpha$ at $n / (4 \max_c \sum_i (x_i \cdot v_c)^2)$ in every tenth step.
     How many of 300 steps are taken is chosen on validation, every tenth being tried; with one image per class, nothing
-    can be validated, and all are taken.
+    can be validated, and zero-shot is kept, or all are taken if the images speak against it (`keeps_zero_shot`).
 
     Source:
         Huang et al., LP++: a surprisingly strong linear probe for few-shot CLIP (2024): the objective, starts, rates
@@ -100,6 +101,8 @@ def tune_lpp(data: TuningData) -> Tuned:
         lacks, and never clears the gradient of alpha between steps; neither is done here. It validates every step.
     """
     texts = unit_texts(data, "lp++")
+    if keeps_zero_shot(data):
+        return kept_zero_shot(data, "lp++")
     unit = F.normalize(data.features, dim=1)
 
     def candidates() -> Iterator[tuple[dict[str, float], Tensor]]:
@@ -142,7 +145,8 @@ def tune_cross_modal(data: TuningData) -> Tuned:
 
     Half of the loss is the mean cross-entropy of the images, half that of the texts, with scores $s\,w_c \cdot x$;
     w starts at the texts and takes full AdamW steps at a rate of 0.001 with a decay of 0.01. How many of 400 steps are
-    taken is chosen on validation; with one image per class nothing can be validated, and 50 are taken.
+    taken is chosen on validation; with one image per class nothing can be validated, and 50 are taken if the images
+    speak for moving the head (`may_move`), else none, which is zero-shot.
 
     Source:
         Lin et al., Multimodality helps unimodality: cross-modal few-shot learning with multimodal models (CVPR 2023),
@@ -165,7 +169,8 @@ def tune_cross_modal(data: TuningData) -> Tuned:
         (weight,) = cross_modal_states(unit, data.targets(), texts, data.logit_scale, at=(int(steps),))
         return fixed_head(data.logit_scale * weight, weight.new_zeros(data.classes), "l2")
 
-    return search(data, "cross_modal", candidates(), head, {"steps": float(UNVALIDATED_STEPS)})
+    moves = data.has_validation or may_move(data, unit)
+    return search(data, "cross_modal", candidates(), head, {"steps": float(UNVALIDATED_STEPS if moves else 0)})
 
 
 def cross_modal_states(

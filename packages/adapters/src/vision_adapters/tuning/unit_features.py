@@ -48,10 +48,14 @@ def cosines(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "n k"
     return unit @ F.normalize(data.class_embeddings, dim=1).T
 
 
-def class_means(features: Float[Tensor, "n d"], member: Float[Tensor, "n k"]) -> Float[Tensor, "k d"]:
-    """The mean of each class's features; that of all for a class without images."""
+def class_means(
+    features: Float[Tensor, "n d"], member: Float[Tensor, "n k"], weights: Float[Tensor, " n"] | None = None
+) -> Float[Tensor, "k d"]:
+    """The (weighted) mean of each class's features; that of all for a class without images."""
+    if weights is not None:
+        member = member * weights[:, None]
     counts = member.sum(0)
-    means: Tensor = (member.T @ features) / counts.clamp_min(1)[:, None]
+    means: Tensor = (member.T @ features) / counts.where(counts > 0, 1)[:, None]
     means[counts == 0] = features.mean(0)
     return means
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 
 from vision_adapters.heads import fixed_head, language_head
 from vision_adapters.tuning.anchored import tune_anchored
-from vision_adapters.tuning.data import Tuned, check_features, labels_of, tuning_data
+from vision_adapters.tuning.data import Tuned, check_features, labels_of, rows_of, tuning_data
+from vision_adapters.tuning.folds import FOLDS, class_folds
 from vision_adapters.tuning.gaussians import GaussianHead, Graph, Mixture, nearest, stata, transclip
 
 SINKHORN, SOLVED = 10, 3
@@ -23,6 +25,8 @@ ERRORS = 1.5
 """Standard errors of a paired difference by which transduction may be behind."""
 LEAST_CLASSES = 1 / 3
 """The share of zero-shot's effective number of classes below which classes have run together."""
+STEADY = 0.85
+"""The share of images on whose class heads of two halves must agree, if a head of few labels could be had instead."""
 
 
 class Way(NamedTuple):
@@ -109,19 +113,19 @@ def transduce_or(
         )
     if not logit_scale > 0:
         raise ValueError(f"logit_scale must be positive, got {logit_scale}")
-    texts = torch.as_tensor(class_embeddings).detach().float().cpu()
+    texts = rows_of(class_embeddings, "class_embeddings").float().cpu()
     check_features(texts, "class_embeddings")
     empty = (texts == 0).all(1)
     if bool(empty.any()):
         raise ValueError(f"class {int(empty.nonzero()[0])} has no text: its embedding is all 0")
-    x = torch.as_tensor(unlabelled).detach().float().cpu()
+    x = rows_of(unlabelled, "unlabelled features").float().cpu()
     if x.numel():
         check_features(x, "unlabelled features")
     else:
         x = texts[:0]
     known, labels = texts[:0], torch.zeros(0, dtype=torch.long)
     if labelled is not None:
-        known = torch.as_tensor(labelled[0]).detach().float().cpu()
+        known = rows_of(labelled[0], "labelled features").float().cpu()
         check_features(known, "labelled features")
         labels = labels_of(labelled[1], len(known), len(texts))
     if method == "ss_text_u" and not len(known):
@@ -161,20 +165,24 @@ def transduced(
         return plain("1 image without a label, and none to compare it with" if len(x) else "no image without a label")
     everything = torch.cat([known, x])
     graph = nearest(everything)
-    way = Way(graph, label_marginal(member) if len(member) else None)
+    way, labelled = Way(graph, label_marginal(member) if len(member) else None), member
     probabilities, head = TRANSDUCTIONS[method](everything, texts, scale, member, way)
     if not guard:
         return Transduced(method, probabilities[len(known) :], head)
-    if len(known):
-        blind = TRANSDUCTIONS[method](everything, texts, scale, member[:0], way)[0]
-        before = (scale * everything @ texts.T).softmax(1)
-        reason = (
-            doubt(before, blind, graph)
-            or doubt(before, probabilities, graph)
-            or behind(before[: len(known)], blind[: len(known)], member)
-        )
-    else:
+    if not len(known):
         reason = doubt(zero_shot, probabilities, graph)
+        return plain(reason) if reason else Transduced(method, probabilities, head)
+    if method == "ss_text_u" and not labels_pay(everything, texts, scale, member, way):
+        member = member[:0]
+        probabilities, head = TRANSDUCTIONS[method](everything, texts, scale, member, way)
+    blind = TRANSDUCTIONS[method](everything, texts, scale, member[:0], way)[0] if len(member) else probabilities
+    before = (scale * everything @ texts.T).softmax(1)
+    reason = (
+        doubt(before, blind, graph)
+        or doubt(before, probabilities, graph)
+        or behind(before[: len(known)], blind[: len(known)], labelled)
+        or unsteady(everything, texts, scale, labelled, len(member) > 0, method, way)
+    )
     return plain(reason) if reason else Transduced(method, probabilities[len(known) :], head)
 
 
@@ -196,14 +204,77 @@ def doubt(before: Float[Tensor, "n k"], after: Float[Tensor, "n k"], graph: Grap
 
 
 def behind(before: Float[Tensor, "m k"], blind: Float[Tensor, "m k"], member: Float[Tensor, "m k"]) -> str:
-    """Say so if few labels, which nobody has shown to it, are hit less often than by zero-shot; "" if not."""
+    """Say so if few labels, which nobody has shown to it, are hit less often than by zero-shot; "" if not.
+
+    One label fewer of two or more is enough: few labels have little to say, and the head that is fitted to them alone
+    is a good fallback.
+    """
     hits = [(probabilities.argmax(1) == member.argmax(1)).float() for probabilities in (before, blind)]
     gain = hits[1] - hits[0]
-    error = float(gain.std()) / len(gain) ** 0.5 if len(gain) > 1 else float("inf")
-    if float(gain.mean()) < -ERRORS * error:
+    if len(gain) > 1 and float(gain.sum()) < 0:
         right = [int(hit.sum()) for hit in hits]
         return f"of {len(member)} labels it hits {right[1]} unseen, zero-shot {right[0]}"
     return ""
+
+
+def unsteady(
+    x: Float[Tensor, "n d"],
+    texts: Float[Tensor, "k d"],
+    scale: float,
+    labelled: Float[Tensor, "m k"],
+    shown: bool,
+    method: str,
+    way: Way,
+) -> str:
+    """Say so if heads of two halves of all images, the first m labelled, disagree on many others; "" if not.
+
+    Two heads of accuracy a that are fitted on other images agree about as often as each of them is right: what differs
+    is what they learnt from single images.
+
+    Source: Jiang et al., Assessing generalization of SGD via disagreement (ICLR 2022). The halves, and the bound, are
+    ours.
+    """
+    count = len(labelled)
+    shuffled = torch.randperm(len(x) - count, generator=torch.Generator().manual_seed(0))
+    half = torch.cat([class_folds(labelled.argmax(1), 2, 0), shuffled % 2]) == 0
+    answers = []
+    for part in (half, ~half):
+        rows, member = x[part], labelled[part[:count]]
+        of_part = way._replace(graph=nearest(rows))
+        head = TRANSDUCTIONS[method](rows, texts, scale, member if shown else member[:0], of_part)[1]
+        with torch.no_grad():
+            answers.append(head(x[count:]).argmax(1))
+    agreed = float((answers[0] == answers[1]).double().mean())
+    return f"heads of two halves of the images agree on {agreed:.0%} of them" if agreed < STEADY else ""
+
+
+def labels_pay(
+    x: Float[Tensor, "n d"], texts: Float[Tensor, "k d"], scale: float, member: Float[Tensor, "m k"], way: Way
+) -> bool:
+    """Whether SS-Text-U hits held-out labels more often, by a standard error, if it has the others in its weights.
+
+    Else labels count by their frequencies alone. They outweigh a class's text ten times, as in SS-Text, so that single
+    images are followed; with one image per class none can be held out.
+    """
+    assert way.marginal is not None
+    known, labels = x[: len(member)], member.argmax(1)
+
+    def hits(weight: Tensor) -> Tensor:
+        return ((known @ F.normalize(weight, dim=1).T).argmax(1) == labels).double()
+
+    without = hits(ss_text_u_weights(x, texts, scale, known[:0], member[:0], way.marginal))
+    folds, gains = class_folds(labels, FOLDS, 0), []
+    for fold in range(FOLDS):
+        others = folds != fold
+        rows = ~others & (member[others].sum(0) > 0)[labels]
+        if bool(rows.any()):
+            rest = torch.cat([known[~others], x[len(member) :]])
+            weight = ss_text_u_weights(rest, texts, scale, known[others], member[others], way.marginal)
+            gains.append((hits(weight) - without)[rows])
+    gain = torch.cat(gains) if gains else without[:0]
+    if 2 * len(gain) < len(member):
+        return False
+    return float(gain.mean()) > float(gain.std(correction=0)) / math.sqrt(len(gain))
 
 
 def _agreement(classes: Tensor, graph: Graph) -> Tensor:
@@ -225,7 +296,14 @@ def _transclip(x: Tensor, texts: Tensor, scale: float, member: Tensor, way: Way)
 
 
 def _of_mixture(mixture: Mixture, texts: Tensor, scale: float) -> tuple[Tensor, nn.Module]:
-    return mixture.assignment, GaussianHead(texts, mixture.means.clone(), mixture.variances.clone(), scale).eval()
+    """Assignments, and a head with one variance per axis for all classes.
+
+    A class's own variances follow its few images too closely to score others by: 24 images per class in 1,280
+    dimensions put such a head 6.9 points below zero-shot on CIFAR-10, and 1.1 with common variances.
+    """
+    count = mixture.assignment.sum(0)
+    common = (count @ mixture.variances / count.sum()).expand_as(mixture.variances)
+    return mixture.assignment, GaussianHead(texts, mixture.means.clone(), common.clone(), scale).eval()
 
 
 def _ss_text_u(x: Tensor, texts: Tensor, scale: float, member: Tensor, way: Way) -> tuple[Tensor, nn.Module]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from eevee.answers.judging import auc, judge_held_out
+from eevee.answers.evaluation import auc, judge_held_out
 from eevee.errors import EeveeError
 from eevee.scorers.ridge import RidgeScorer
 from eevee.scorers.scorer import held_out, held_out_spread, spread

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.tables.record import Recorded
+from eevee.tables.serialization import Recorded, plain_data
 from eevee.tables.standard import standardise
 from eevee.tables.table import require_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from jaxtyping import Bool, Float, Int
 
@@ -32,6 +32,8 @@ _PRIOR = 0.5
 _STRENGTH_RESAMPLES = 200
 _CELLS = 500_000
 """Numbers of drawn boards that are held at a time: 4 MB, of which there are some copies."""
+_BLOCKS = 4
+"""Of models, for whose pairs a draw's values are formed together."""
 _INDEPENDENT = 0.5
 """Share of independent models in the covariance of a board: of few tasks its own has the models too much alike."""
 
@@ -53,7 +55,7 @@ class Place(Recorded):
 
 
 @dataclass(frozen=True)
-class Board(Recorded):
+class Ranking(Recorded):
     """A ranking with what is not decided in it.
 
     Args:
@@ -70,6 +72,7 @@ class Board(Recorded):
         >>> board = rank_models(load_table("gate"))
         >>> len(board.places), board.places[0].first, board.places[0].last > 1
         (21, 1, True)
+        >>> board.to_frame()  # doctest: +SKIP
     """
 
     name: str
@@ -80,13 +83,16 @@ class Board(Recorded):
     pairs: int
     apart: int
 
+    def _rows(self) -> list[dict[str, Any]]:
+        return [plain_data(place) for place in self.places]
+
     @property
     def leaders(self) -> tuple[str, ...]:
         """The models that may be the best."""
         return tuple(place.model for place in self.places if place.first == 1)
 
 
-def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 4000, seed: int = 0) -> Board:
+def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 4000, seed: int = 0) -> Ranking:
     r"""Rank the models of a table, and say how far the order would hold on other tasks like these.
 
     With $d_b$ the difference of two models on benchmark b (in standard deviations over the models, metrics of one
@@ -142,14 +148,15 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
 
 def rank_outcomes(
     outcomes: Mapping[str, Outcomes], *, level: float = 0.95, resamples: int = 4000, seed: int = 0
-) -> Board:
+) -> Ranking:
     r"""Rank models by their mean score over benchmarks, and say how far the order would hold on other test items.
 
     As `rank_models`; the errors are those of means over items, which pairs of models share: their covariance over
     items, divided by the number of items, is summed over benchmarks.
 
     Args:
-        outcomes: of the same models, as `eevee.read_outcomes` gives them; items that some model lacks are left out.
+        outcomes: of the same models, as `eevee.read_outcomes` gives them; items that some model lacks are left out, and
+            outcomes of which lower ones are better count as one less them.
         level: in (0, 1), of all intervals together.
         resamples: draws for c.
         seed: of the draws.
@@ -178,6 +185,7 @@ def rank_outcomes(
         values = board.values[:, ~np.isnan(board.values).any(0)]
         if values.shape[1] < 2:
             raise EeveeError(f"benchmark {board.benchmark!r}: {values.shape[1]} items that all models share")
+        values = values if board.direction == "higher" else 1 - values
         scores[:, column] = values.mean(1)
         covariance += np.cov(values) / values.shape[1] / len(boards) ** 2
     first, second = np.triu_indices(len(models), 1)
@@ -254,33 +262,61 @@ def _largest_of_tasks(
     """
     measured = ~np.isnan(scores)
     centred = np.where(measured, scores - np.nanmean(scores, axis=1, keepdims=True), 0.0)
-    shared = measured.astype(np.float64) @ measured.T
-    covariance = centred @ centred.T / np.maximum(shared - 1, 1)
-    alike = np.trace(covariance) / len(scores) * np.eye(len(scores))
-    root = _root((1 - _INDEPENDENT) * covariance + _INDEPENDENT * alike).astype(np.float32)
+    shared, tasks = measured.astype(np.float64) @ measured.T, scores.shape[1]
     mask, whole = measured.astype(np.float32), bool(measured.all())
-    freedom = np.where(undecided, shared - 1, 0.0).astype(np.float32)
+    if whole:  # the covariance's own root has as many columns as there are tasks
+        root, variance = centred / np.sqrt(tasks - 1), (centred**2).sum() / (tasks - 1) / len(scores)
+        root = np.sqrt(1 - _INDEPENDENT) * root
+        own = np.float32(np.sqrt(_INDEPENDENT * variance))
+    else:
+        covariance = centred @ centred.T / np.maximum(shared - 1, 1)
+        alike = np.trace(covariance) / len(scores) * np.eye(len(scores))
+        root, own = _root((1 - _INDEPENDENT) * covariance + _INDEPENDENT * alike), np.float32(0)
+    root = root.astype(np.float32)
+    freedom = np.where(undecided | undecided.T, shared - 1, 0.0).astype(np.float32)
     shared = shared.astype(np.float32)
     largest = []
-    for part in _parts(numbers, scores.size + len(scores) ** 2):
-        drawn = root @ _noise(seed, part, scores.shape) * mask
-        if whole:  # sums over the tasks of a pair are those of its models
-            sums, squares = drawn.sum(-1)[..., None], (drawn**2).sum(-1)[..., None]
+    for part in _parts(numbers, scores.size + len(scores) ** 2 // _BLOCKS):
+        noise = _noise(seed, part, (root.shape[1] + (len(scores) if whole else 0), tasks))
+        drawn = root @ noise[:, : root.shape[1]]
+        drawn = drawn + own * noise[:, root.shape[1] :] if whole else drawn * mask
+        top = np.zeros(len(part), dtype=np.float32)
+        if whole:
+            mean = drawn.mean(-1)
+            drawn -= mean[..., None]
+            norm = (drawn**2).sum(-1)
         else:
             sums, squares = drawn @ mask.T, drawn**2 @ mask.T
-        total = sums - sums.swapaxes(1, 2)
-        np.square(total, out=total)
-        square = drawn @ drawn.swapaxes(1, 2)
-        square *= -2
-        square += squares
-        square += squares.swapaxes(1, 2)
-        square *= shared
-        square -= total  # n squared times the variance of the differences
-        np.maximum(square, np.float32(1e-30), out=square)
-        total /= square
-        total *= freedom
-        largest.append(np.sqrt(total.reshape(len(part), -1).max(1)))
+        for rows, columns in _upper(len(scores)):
+            square = drawn[:, rows] @ drawn[:, columns].swapaxes(1, 2)
+            square *= -2
+            if whole:  # about each pair's mean difference, times that of each model
+                square += norm[:, rows, None]
+                square += norm[:, None, columns]
+                total = mean[:, rows, None] - mean[:, None, columns]
+                total *= total
+                factor = freedom[rows, columns] * np.float32(tasks)
+            else:
+                square += squares[:, rows, columns]
+                square += squares[:, columns, rows].swapaxes(1, 2)
+                square *= shared[rows, columns]
+                total = sums[:, rows, columns] - sums[:, columns, rows].swapaxes(1, 2)
+                total *= total
+                square -= total  # n squared times the variance of the differences
+                factor = freedom[rows, columns]
+            np.maximum(square, np.float32(1e-30), out=square)
+            total /= square
+            total *= factor
+            np.maximum(top, total.reshape(len(part), -1).max(1), out=top)
+        largest.append(np.sqrt(top))
     return np.concatenate(largest).astype(np.float64)
+
+
+def _upper(count: int) -> Iterator[tuple[slice, slice]]:
+    """Blocks of a symmetric matrix that hold its upper triangle."""
+    step = -(-count // _BLOCKS)
+    for start in range(0, count, step):
+        yield slice(start, start + step), slice(start, count)
 
 
 def _largest_of_noise(
@@ -358,7 +394,7 @@ def _board(
     signs: Int[np.ndarray, " p"],
     apart: int,
     seed: int,
-) -> Board:
+) -> Ranking:
     count = len(models)
     above = np.bincount(first[signs < 0], minlength=count) + np.bincount(second[signs > 0], minlength=count)
     below = np.bincount(first[signs > 0], minlength=count) + np.bincount(second[signs < 0], minlength=count)
@@ -392,7 +428,7 @@ def _board(
         )
         for at in np.argsort(-means, kind="stable")
     ]
-    return Board(name, question, level, tuple(places), int((signs != 0).sum()), len(signs), apart)
+    return Ranking(name, question, level, tuple(places), int((signs != 0).sum()), len(signs), apart)
 
 
 def _wins(scores: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m m"]:
@@ -407,19 +443,29 @@ def _wins(scores: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m m"]:
 def _strengths(
     wins: Float[np.ndarray, "*r m m"], start: Float[np.ndarray, " m"] | None = None
 ) -> Float[np.ndarray, "*r m"]:
-    """Bradley and Terry's strengths by Newton's steps on the log likelihood, all boards at once, to 1e-8."""
+    """Bradley and Terry's strengths by Newton's steps on the log likelihood, all boards at once.
+
+    A step below 1e-4 is the last: the next would be near its square. The gradient is float64; curvatures are float32,
+    whose error a later step takes back.
+    """
     own = wins + _PRIOR * (1 - np.eye(wins.shape[-1]))
     games, total = own + own.swapaxes(-1, -2), own.sum(-1)
     strength = np.zeros(wins.shape[:-1]) if start is None else np.broadcast_to(start, wins.shape[:-1]).copy()
+    diagonal, inverse = np.arange(wins.shape[-1]), 1 / np.maximum(games, 1e-300)
     for _ in range(50):
-        expected = games / (1 + np.exp(strength[..., None, :] - strength[..., None]))
-        weight = expected * (1 - expected / np.maximum(games, 1e-300))
-        curvature = -weight
-        diagonal = np.arange(wins.shape[-1])
-        curvature[..., diagonal, diagonal] = weight.sum(-1)
-        step = np.linalg.solve(curvature + 1.0 / wins.shape[-1], (total - expected.sum(-1))[..., None])[..., 0]
-        step = np.clip(step, -2, 2)
+        expected = strength[..., None, :] - strength[..., None]
+        np.exp(expected, out=expected)
+        expected += 1
+        np.divide(games, expected, out=expected)
+        curvature = expected * inverse  # the chance of a win
+        curvature -= 1
+        curvature *= expected
+        curvature[..., diagonal, diagonal] = -curvature.sum(-1)
+        curvature += 1.0 / wins.shape[-1]
+        slope = (total - expected.sum(-1))[..., None].astype(np.float32)
+        step = np.linalg.solve(curvature.astype(np.float32), slope)[..., 0]
+        step = np.clip(step, -2, 2).astype(np.float64)
         strength = strength + step - (strength + step).mean(-1, keepdims=True)
-        if np.abs(step).max() < 1e-8:
+        if np.abs(step).max() < 1e-4:
             break
     return np.asarray(strength)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eevee.answers.evaluation import HeldOut, auc, judge_held_out, unmeasured_error
 from eevee.answers.intervals import inside_fold, unlike_rows
-from eevee.answers.judging import HeldOut, auc, judge_held_out, unmeasured_error
 from eevee.searching.search import Evaluator, search
 from eevee.tables.holdout import folds_of, held_together
 from eevee.tables.standard import FAR, standardise
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LoudCell:
+class InfluentialCell:
     """One result whose error makes much of the whole held-out error."""
 
     model: str  # of the cell
@@ -97,7 +97,7 @@ class Nested:
     worst: str
     margin: float
     warning_auc: float
-    loud: LoudCell
+    loud: InfluentialCell
 
     @property
     def optimism(self) -> float:
@@ -140,7 +140,7 @@ def nested_error(
     """
     parts = folds_of(table, holdout, folds, seed)
     table = held_together(table, holdout)
-    generator = random.Random(seed)
+    generator = random.Random(int(seed))
     baseline = [space.draw(generator) for _ in range(randoms)]
     inner: list[float] = []
     inside: list[float] = []
@@ -205,7 +205,7 @@ def _mean(values: Float[np.ndarray, " n"]) -> float:
     return float(np.nanmean(values)) if not np.isnan(values).all() else float("nan")
 
 
-def _loudest(table: ResultTable, models: Sequence[int], ours: Sequence[HeldOut]) -> LoudCell:
+def _loudest(table: ResultTable, models: Sequence[int], ours: Sequence[HeldOut]) -> InfluentialCell:
     """The cell with the largest error; an outlier of that model's, where it has one, since it may be what misled."""
     squares = np.concatenate([fold.residual**2 for fold in ours])
     rows = np.abs(np.nan_to_num(np.concatenate([fold.rows for fold in ours])))
@@ -213,7 +213,7 @@ def _loudest(table: ResultTable, models: Sequence[int], ours: Sequence[HeldOut])
     share = squares[row, column]
     if rows[row].max() > FAR:
         column, share = int(rows[row].argmax()), squares[row].sum()
-    return LoudCell(
+    return InfluentialCell(
         table.models[models[row]],
         table.metric_ids[column],
         float(table.values[models[row], column]),
@@ -238,7 +238,7 @@ def learning_curve(
     count = len(table.models)
     if sizes is None:
         sizes = sorted({int(x) for x in np.geomspace(max(6, count // 8), max(7, int(0.85 * count)), 4)})
-    generator = random.Random(seed)
+    generator = random.Random(int(seed))
     members: dict[str, list[int]] = {}
     for i, group in enumerate(table.groups):
         members.setdefault(group, []).append(i)

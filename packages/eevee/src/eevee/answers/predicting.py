@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eevee.answers.choosing import AUTO, resolve_scorer
 from eevee.answers.intervals import SEARCH_CELLS, UNLIKE, intervals
+from eevee.answers.scorer_choice import AUTO, resolve_scorer
 from eevee.errors import EeveeError
 from eevee.tables.checking import derived_warning, shares_warning
+from eevee.tables.given import as_number
 from eevee.tables.holdout import families_note, held_together
-from eevee.tables.record import Recorded
+from eevee.tables.serialization import Recorded, plain_data
 from eevee.tables.standard import overall_scores, standardise
 from eevee.tables.table import require_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from eevee.answers.choosing import Choice
+    from eevee.answers.scorer_choice import Choice
     from eevee.scorers.scorer import Scorer
     from eevee.tables.table import ResultTable
 
@@ -97,6 +98,14 @@ class Prediction(Recorded):
     models: dict[str, ModelPrediction]
     ranking: tuple[str, ...]
 
+    def _rows(self) -> list[dict[str, Any]]:
+        """A row for each model and metric."""
+        return [
+            {"model": model, "metric": metric, **plain_data(cell)}
+            for model, prediction in self.models.items()
+            for metric, cell in prediction.cells.items()
+        ]
+
 
 def predict(
     table: ResultTable,
@@ -117,7 +126,7 @@ def predict(
         scores: for each new model its values by metric id (or by benchmark id, where that has one metric). Some may be
             missing; the prediction is then a fit on those that are there. Values outside the subset are refused.
         level: of the intervals.
-        scorer: what predicts; by default what leave-one-out on this subset prefers, see `eevee.answers.choosing`.
+        scorer: what predicts; by default what leave-one-out on this subset prefers, see `eevee.answers.scorer_choice`.
         holdout: whom the intervals are for: a `model` of families like the table's, one of a new `family`, or one newer
             than all (`date`) or better than all (`frontier`); see `eevee.answers.intervals`.
         searched: take intervals of searches without the models that they are measured on, in place of leave-one-out's
@@ -128,8 +137,8 @@ def predict(
             errors, over models or over groups, where that is larger.
 
     Raises:
-        EeveeError: an unknown metric, an infinite value (NaN counts as missing), a model without any score or with a
-            name that the table has.
+        EeveeError: an unknown metric, one that is given twice, an infinite value (NaN and None count as missing), a
+            model without any score or with a name that the table has.
 
     Example:
         >>> from eevee import load_table
@@ -147,7 +156,7 @@ def predict(
             f"level is {level}; an interval of the mean holds for at most {count}/{count + 1} with {count} models"
         )
     chosen = table.positions(benchmarks)
-    if not scores:
+    if len(scores) == 0:
         raise EeveeError("no model to predict; expected scores of at least one")
     data = standardise(table)
     columns = data.metric_columns(chosen)
@@ -274,19 +283,25 @@ def _notes(table: ResultTable, holdout: str, searched: bool, level: float, promi
 
 
 def _row(table: ResultTable, columns: Sequence[int], model: str, values: Mapping[str, float]) -> np.ndarray:
+    if not isinstance(model, str):
+        raise EeveeError(f"model {model!r:.60} is no text; expected models by name, each with its scores")
     if model in table.models:
         raise EeveeError(f"model {model!r} is in the table already; give the new model another name")
     ids = table.metric_ids
     single = {key: positions[0] for key, positions in table.columns.items() if len(positions) == 1}
     column_of = {**single, **{key: j for j, key in enumerate(ids)}}
     row = np.full(len(ids), np.nan)
+    given: dict[int, str] = {}
     for key, value in values.items():
         if column_of.get(key) not in columns:
             allowed = ", ".join(ids[j] for j in columns)
             raise EeveeError(f"model {model!r}: {key!r} is not a metric of the subset; expected some of {allowed}")
-        if np.isinf(value):
+        number = as_number(value, f"model {model!r}, metric {key!r}")
+        if np.isinf(number):
             raise EeveeError(f"model {model!r}, metric {key!r}: {value}; expected a finite number")
-        row[column_of[key]] = value
+        if (earlier := given.setdefault(column_of[key], key)) != key:
+            raise EeveeError(f"model {model!r}: {earlier!r} and {key!r} are one metric; expected one of them")
+        row[column_of[key]] = number
     if np.isnan(row).all():
         raise EeveeError(f"model {model!r} has no score on the subset {', '.join(ids[j] for j in columns)}")
     return row

@@ -6,12 +6,13 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eevee.answers.choosing import Choice, resolve_scorer
-from eevee.answers.judging import importance, prediction_agreement, subset_mean_agreement, unmeasured_error
+from eevee.answers.evaluation import importance, prediction_agreement, subset_mean_agreement, unmeasured_error
+from eevee.answers.scorer_choice import Choice, resolve_scorer
 from eevee.errors import EeveeError
 from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
-from eevee.tables.record import Recorded
+from eevee.tables.holdout import left_out_together
+from eevee.tables.serialization import Recorded
 from eevee.tables.standard import standardise
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def judge_subset(
 ) -> dict[str, Any]:
     """The fields of `Judged` for a subset that was scored already."""
     error = evaluate([chosen])[0]
-    generator = random.Random(seed + 1)
+    generator = random.Random(int(seed) + 1)
     sample = evaluate([space.draw(generator) for _ in range(randoms)])
     rival = search(rival_method, evaluate, space, seed=seed)
     outside = unmeasured_error(evaluate.scorer, evaluate.data, chosen)
@@ -109,6 +110,7 @@ class Score(Judged):
     Args:
         mean_agreement: Kendall's tau of the ranking by the subset's mean with that by all metrics.
         prediction_agreement: the same for the ranking by predictions, each model held out.
+        holdout: what the errors leave out together, `model` or `family`.
 
     Example:
         >>> from eevee import load_table
@@ -119,6 +121,7 @@ class Score(Judged):
 
     mean_agreement: float
     prediction_agreement: float
+    holdout: str = "model"
 
 
 def score(
@@ -127,6 +130,7 @@ def score(
     *,
     scorer: Scorer | str | None = None,
     objective: str | None = None,
+    holdout: str = "model",
     seed: int = 0,
     randoms: int = 1000,
 ) -> Score:
@@ -137,6 +141,7 @@ def score(
         benchmarks: ids of the subset.
         scorer: the meta-model, its name or `auto`; `RidgeScorer()` by default.
         objective: as for `select`.
+        holdout: `model`, or `family`: errors are of models of whose family none was learnt from.
         seed: of the random subsets.
         randoms: how many.
 
@@ -147,12 +152,15 @@ def score(
         True
     """
     require_randoms(randoms)
+    data_hash, table = table.hash, left_out_together(table, holdout)
     chosen = table.positions(benchmarks)
     meta, choice = resolve_scorer(scorer, table, [chosen], objective)
     space = Space(table, Constraints(k=len(chosen)))
     evaluate = Evaluator(meta, standardise(table))
+    judged = judge_subset(table, space, evaluate, chosen, choice, seed=seed, randoms=randoms)
     return Score(
-        **judge_subset(table, space, evaluate, chosen, choice, seed=seed, randoms=randoms),
+        **{**judged, "data_hash": data_hash},
+        holdout=holdout,
         mean_agreement=subset_mean_agreement(table, benchmarks),
         prediction_agreement=prediction_agreement(table, benchmarks, meta),
     )

@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from eevee.answers.choosing import AUTO, resolve_scorer, sample_subsets
 from eevee.answers.nested import CurvePoint, Nested, learning_curve, nested_error
+from eevee.answers.scorer_choice import AUTO, resolve_scorer, sample_subsets
 from eevee.answers.scoring import Judged, judge_subset, require_randoms
 from eevee.errors import EeveeError
 from eevee.scorers.named import recorded_scorer
@@ -16,7 +16,7 @@ from eevee.searching.search import Evaluator, search
 from eevee.searching.space import Constraints, Space
 from eevee.tables.checking import derived_warning, shares_warning
 from eevee.tables.holdout import families_note, require_holdout
-from eevee.tables.record import read_result, restored
+from eevee.tables.serialization import read_result, restored
 from eevee.tables.standard import standardise
 from eevee.tables.table import require_table
 
@@ -117,7 +117,7 @@ def select(
         nested: also search without each fold of models and measure there (by the same method where the scorer is quick
             on this table, greedy + swap in place of an exhaustive search, and by plain greedy otherwise); also the
             learning curve.
-        folds: of the nested estimate, see `eevee.answers.nested.split_groups`.
+        folds: of the nested estimate, see `eevee.tables.holdout.split_groups`.
         map_function: spreads chunks of candidates, see `eevee.searching.search`.
         progress: called as the search and what follows it advance.
 

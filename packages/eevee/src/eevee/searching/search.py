@@ -188,7 +188,7 @@ def greedy(evaluate: Judge, space: Space, *, swap: bool) -> SearchResult:
 
 def draw(evaluate: Evaluator, space: Space, *, seed: int) -> SearchResult:
     """Score random feasible subsets."""
-    generator = random.Random(seed)
+    generator = random.Random(int(seed))
     start = evaluate.asked
     evaluate.expected = start + DRAWN
     candidates = [space.draw(generator) for _ in range(DRAWN)]
@@ -257,7 +257,7 @@ def evolve(evaluate: Evaluator, space: Space, *, seed: int, generations: int = 2
     """
     if generations < 1:
         raise EeveeError(f"generations is {generations}; expected at least 1")
-    generator = random.Random(seed)
+    generator = random.Random(int(seed))
     box = base.Toolbox()
     box.register("individual", lambda: Individual(space.draw(generator), Lowest()))
     box.register("mutate", lambda parent: Individual(space.mutated(tuple(parent), generator), Lowest()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,16 @@ class Constraints:
         return asdict(self)
 
 
+def _whole(k: Any) -> int | None:
+    """A number of benchmarks, of whatever type it is."""
+    if k is None:
+        return None
+    try:
+        return operator.index(k)
+    except TypeError:
+        raise EeveeError(f"k is {k!r:.60}; expected a whole number of benchmarks") from None
+
+
 class Space:
     """All feasible subsets of one table, as sorted tuples of benchmark positions; what cannot be met is refused."""
 
@@ -53,7 +64,7 @@ class Space:
         if clash:
             raise EeveeError(f"benchmark {clash[0]!r} is both included and excluded")
         self.pool = tuple(i for i in range(count) if i not in excluded)
-        self.k, self.budget = constraints.k, constraints.budget
+        self.k, self.budget = _whole(constraints.k), constraints.budget
         if self.k is not None and measured:
             if not 1 <= self.k <= len(self.pool) - len(measured):
                 raise EeveeError(

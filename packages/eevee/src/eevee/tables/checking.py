@@ -9,7 +9,7 @@ import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.tables.holdout import HOLDOUTS, families_note, folds_of, near_pairs
-from eevee.tables.record import Recorded
+from eevee.tables.serialization import Recorded
 from eevee.tables.standard import FAR, standardise
 
 if TYPE_CHECKING:

@@ -97,6 +97,17 @@ def held_together(table: ResultTable, holdout: str) -> ResultTable:
     return table.with_groups(joined(table.groups, [family or None for family in with_families(table).families]))
 
 
+def left_out_together(table: ResultTable, holdout: str) -> ResultTable:
+    """The table as errors of single subsets leave models out: alone with their groups, or with their families.
+
+    Raises:
+        EeveeError: another way of holding out, which needs models in an order, or no families.
+    """
+    if holdout in ORDERED:
+        raise EeveeError(f"holdout {holdout!r}; expected model or family: `select` and `predict` take {holdout}, too")
+    return held_together(table, holdout)
+
+
 def joined(first: Sequence[str], second: Sequence[str | None]) -> list[str]:
     """One label for all that share a label in either list, directly or through others; None shares nothing."""
     label = list(first)
@@ -119,7 +130,7 @@ def split_groups(groups: Sequence[str], folds: int | None, seed: int) -> list[li
     number = folds or (len(labels) if len(labels) <= LEAVE_ONE_OUT_UP_TO else FOLDS_BEYOND)
     if not 2 <= number <= len(labels):
         raise EeveeError(f"folds is {number}; expected 2 to {len(labels)}, the number of groups of models")
-    random.Random(seed).shuffle(labels)
+    random.Random(int(seed)).shuffle(labels)
     fold = {label: i % number for i, label in enumerate(labels)}
     return [[i for i, label in enumerate(groups) if fold[label] == f] for f in range(number)]
 

@@ -7,13 +7,14 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.tables.reading import read_csv_text, read_text
+from eevee.tables.reading import BENCHMARK_NAMES, MODEL_NAMES, read_csv_text, read_text
 from eevee.tables.table import ResultTable
 
 if TYPE_CHECKING:
@@ -83,14 +84,34 @@ def load_table(
 def _text_of(source: Any, layout: Layout | None) -> tuple[str, str, str]:
     """A file's or a data frame's table as CSV, its name, and what errors call it."""
     if not hasattr(source, "to_csv"):
+        if not isinstance(source, str | PathLike):
+            raise EeveeError(
+                f"table is a {type(source).__name__}; expected a name, a file, a data frame or a ResultTable"
+            )
         return read_text(Path(source)), Path(source).name, str(source)
-    indexed = "model" not in source.columns and "benchmark" not in source.columns and layout is None
-    text = source.rename_axis("model").to_csv() if indexed else source.to_csv(index=False)
-    return text, "data frame", "data frame"
+    if not hasattr(source, "columns"):
+        raise EeveeError("table is one column; expected a data frame of models by benchmarks")
+    if source.columns.nlevels > 1:  # benchmarks and their metrics
+        source = source.set_axis(["/".join(map(str, names)) for names in source.columns], axis=1)
+    known = (*MODEL_NAMES, *BENCHMARK_NAMES)
+    if any(str(name).lower() in known for name in source.index.names):
+        source = source.reset_index()
+    columns = {str(name).lower() for name in source.columns}
+    counted = source.index.nlevels == 1 and list(source.index[:3]) == [0, 1, 2]
+    if columns & {"model", "benchmark"} or layout is not None or (counted and columns & set(MODEL_NAMES)):
+        return source.to_csv(index=False), "data frame", "data frame"
+    if source.index.nlevels > 1:
+        source = source.set_axis([" ".join(map(str, names)) for names in source.index])
+    return source.rename_axis("model").to_csv(), "data frame", "data frame"
 
 
 def join_tables(tables: Sequence[ResultTable]) -> ResultTable:
-    """One table of several boards: all their models, and nothing where a model is not on a board."""
+    """One table of several boards: all their models, and nothing where a model is not on a board.
+
+    Raises:
+        EeveeError: a benchmark in more than one, no model in all of them, or tables that give one model another group,
+            family or date, or are scaled in another way.
+    """
     if len(tables) == 1:
         return tables[0]
     benchmarks = [key for table in tables for key in table.benchmark_ids]
@@ -103,6 +124,11 @@ def join_tables(tables: Sequence[ResultTable]) -> ResultTable:
         raise EeveeError(
             f"{names}: no model is in all of these tables, so nothing compares the models of one with another's"
         )
+    if len(scalings := sorted({table.scaling for table in tables})) > 1:
+        raise EeveeError(f"{names}: scaled in ways {', '.join(scalings)}; expected one for all")
+    groups = _joined("group", models, [(table.models, table.groups) for table in tables])
+    families = _joined("family", models, [(table.models, table.families) for table in tables])
+    dates = _joined("date", models, [(table.models, table.dates) for table in tables])
     values = np.full((len(models), sum(len(table.metrics) for table in tables)), np.nan)
     column = 0
     for table in tables:
@@ -115,7 +141,26 @@ def join_tables(tables: Sequence[ResultTable]) -> ResultTable:
         tuple(metric for table in tables for metric in table.metrics),
         tuple(benchmark for table in tables for benchmark in table.benchmarks),
         values,
+        tuple(groups[model] or model for model in models),
+        tuple(families.values()) if any(families.values()) else (),
+        tuple(dates.values()) if any(dates.values()) else (),
+        scalings[0],
     )
+
+
+def _joined(kind: str, models: Sequence[str], parts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
+    """What any of the tables says of each model, "" where none does; a model alone in its group has none."""
+    labels_of = dict.fromkeys(models, "")
+    for names, labels in parts:
+        for model, label in zip(names, labels, strict=False):
+            if not label or (kind == "group" and label == model):
+                continue
+            if labels_of[model] not in ("", label):
+                raise EeveeError(
+                    f"model {model!r} has the {kind} {labels_of[model]!r} in one table and {label!r} in another"
+                )
+            labels_of[model] = label
+    return labels_of
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def _arrange(header: list[str], rows: list[Row], layout: Layout, where: str) -> 
     if not model:
         raise EeveeError(
             f"{where}, line 1: header {', '.join(header[:20])!r}; expected a column 'model' or 'benchmark', or say "
-            f"which columns name a model (--model-column); taken: {_taken_for(names, rows)}"
+            f"which columns name a model (--model-column); its columns: {_taken_for(names, rows)}"
         )
     metrics = [key for key in names if key not in model]
     value = layout.value or first_of(VALUE_NAMES, metrics)
@@ -127,7 +127,7 @@ def _arrange(header: list[str], rows: list[Row], layout: Layout, where: str) -> 
     if layout.value and not benchmark:
         raise EeveeError(
             f"{where}: {layout.value!r} is to hold the scores, and no column names the benchmark (expected one of "
-            f"{', '.join(BENCHMARK_NAMES)}); taken: {_taken_for(names, rows)}"
+            f"{', '.join(BENCHMARK_NAMES)}); its columns: {_taken_for(names, rows)}"
         )
     renamed = {key: key for key in metrics} | ({value: "value", benchmark: "benchmark"} if value and benchmark else {})
     return ["model", *renamed.values()], [

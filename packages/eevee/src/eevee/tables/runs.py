@@ -12,8 +12,8 @@ from typing import Any, cast
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.tables.record import read_json
 from eevee.tables.table import Benchmark, Direction, Metric, ResultTable
+from wary_files.json_files import read_json
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def table_of_runs(folders: Sequence[str | Path], known: ResultTable | None = Non
     Args:
         folders: run folders, one for each model.
         known: a table to which the runs' rows are added; they have its columns alone. A share is taken as per cent
-            where the column holds per cent.
+            where the column holds per cent; an error (lower is better), where only its per cent are like the column's.
 
     Raises:
         EeveeError: a folder that is not a run's, runs of which none finished, nothing in common with ``known``, or
@@ -123,8 +123,7 @@ def _below(models: dict[str, dict[str, _Score]], known: ResultTable) -> ResultTa
             if column is None:
                 unknown[benchmark] = None
                 continue
-            per_cent = np.nanmax(np.abs(known.values[:, column])) > 1.5 >= abs(score.value)
-            rows[row, column] = score.value * (100 if per_cent else 1)
+            rows[row, column] = score.value * (100 if _in_per_cent(score, known.values[:, column]) else 1)
     if unknown:
         _LOG.warning("left out: %s, which %s does not have as these runs score them", ", ".join(unknown), known.name)
     measured = ~np.isnan(rows).all(axis=1)
@@ -143,6 +142,20 @@ def _below(models: dict[str, dict[str, _Score]], known: ResultTable) -> ResultTa
         (*known.families, *[""] * len(names)) if known.families else (),
         (*known.dates, *[""] * len(names)) if known.dates else (),
     )
+
+
+def _in_per_cent(score: _Score, column: np.ndarray) -> bool:
+    """Whether a column holds per cent of what the score is a share of.
+
+    An error of 1.2 years beside others of 2 to 4 is no share: an error is one where only its per cent are among the
+    column's values, half as much again on either side.
+    """
+    low, high = float(np.nanmin(column)), float(np.nanmax(column))
+    if not max(abs(low), abs(high)) > 1.5 >= abs(score.value):
+        return False
+    if score.direction == "higher":
+        return True
+    return not low / 1.5 <= score.value <= high * 1.5 and low / 1.5 <= 100 * score.value <= high * 1.5
 
 
 def _column(benchmark: str, score: _Score, known: ResultTable) -> int | None:

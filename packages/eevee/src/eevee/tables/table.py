@@ -7,11 +7,12 @@ import json
 import math
 import unicodedata
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from eevee.errors import EeveeError, nearest
+from eevee.tables.given import as_labels, as_number, as_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,9 +78,9 @@ class ResultTable:
         models: ids of the models, unique, at least five.
         metrics: the columns.
         benchmarks: every benchmark that a metric names, in order.
-        values: floats of shape (models, metrics), NaN where missing.
+        values: floats of shape (models, metrics), NaN, None or masked where missing.
         groups: one label for each model; models that share a label are near-twins and stay on one side of every
-            split. Each model is its own group by default.
+            split. Each model is its own group by default, and where its label is missing.
         families: for each model the family that it comes from, "" where unknown; what `hold_out` holds out.
         dates: for each model when it came out, as YYYY-MM-DD or its beginning, "" where unknown.
         scaling: how columns are brought to one scale, see `eevee.tables.standard`.
@@ -111,13 +112,20 @@ class ResultTable:
         _require_unique("model", self.models)
         _require_unique("metric", [metric.id for metric in self.metrics])
         _require_unique("benchmark", [benchmark.id for benchmark in self.benchmarks])
-        values = np.array(self.values, dtype=np.float64)
+        values = as_values(self.values, f"values of {self.name}")
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
         object.__setattr__(
-            self, "benchmarks", tuple(b if b.family else replace(b, family=b.id) for b in self.benchmarks)
+            self, "benchmarks", tuple(replace(b, family=b.family or b.id, cost=_cost(b)) for b in self.benchmarks)
         )
-        object.__setattr__(self, "groups", tuple(self.groups) or self.models)
+        for name in ("models", "metrics"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("families", "dates"):
+            object.__setattr__(self, name, as_labels(getattr(self, name), name))
+        groups = as_labels(self.groups, "groups")
+        if len(groups) == len(self.models):  # a model without a label is alone
+            groups = tuple(label or model for label, model in zip(groups, self.models, strict=True))
+        object.__setattr__(self, "groups", groups or self.models)
         if values.shape != (len(self.models), len(self.metrics)):
             raise EeveeError(
                 f"values have the shape {values.shape}; expected {(len(self.models), len(self.metrics))} "
@@ -223,12 +231,28 @@ class ResultTable:
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
+    def to_frame(self) -> Any:  # pandas has no types of its own
+        """As a pandas frame, models by metrics, which `load_table` takes.
+
+        Raises:
+            EeveeError: pandas is not installed; names the extra.
+
+        Example:
+            >>> from eevee import load_table
+            >>> load_table("gate").to_frame().loc["clip", "mini/acc1"]  # doctest: +SKIP
+        """
+        from eevee.tables.frames import frame_of
+
+        rows = [dict(zip(self.metric_ids, row, strict=True)) for row in self.values.tolist()]
+        return frame_of(rows).set_axis(list(self.models)).rename_axis("model")
+
     def positions(self, benchmarks: Sequence[str]) -> tuple[int, ...]:
         """Sorted positions of benchmark ids.
 
         Raises:
             EeveeError: an id that the table does not have, or one given twice.
         """
+        benchmarks = list(benchmarks)
         _require_unique("benchmark", benchmarks)
         index = {key: i for i, key in enumerate(self.benchmark_ids)}
         for key in benchmarks:
@@ -238,12 +262,12 @@ class ResultTable:
 
     def with_costs(self, costs: Mapping[str, float]) -> ResultTable:
         """The table with these costs; benchmarks that are not named keep theirs."""
-        self.positions(list(costs))
+        self.positions(list(costs.keys()))
         return replace(self, benchmarks=tuple(replace(b, cost=costs.get(b.id, b.cost)) for b in self.benchmarks))
 
     def with_groups(self, groups: Sequence[str]) -> ResultTable:
         """The table with these group labels, one for each model."""
-        return replace(self, groups=tuple(groups))
+        return replace(self, groups=as_labels(groups, "groups"))
 
     def with_bounds(self, bounds: tuple[float, float] | None) -> ResultTable:
         """The table with these bounds for every metric that has none."""
@@ -252,6 +276,12 @@ class ResultTable:
     def with_scaling(self, scaling: str) -> ResultTable:
         """The table with another scaling of its columns, see `eevee.tables.standard`."""
         return replace(self, scaling=scaling)
+
+
+def _cost(benchmark: Benchmark) -> float | None:
+    """A benchmark's cost as a number, None where there is none."""
+    cost = as_number(benchmark.cost, f"benchmark {benchmark.id!r}: cost")
+    return None if math.isnan(cost) else cost
 
 
 def require_table(table: object) -> None:
@@ -263,7 +293,10 @@ def require_table(table: object) -> None:
 def _require_bounds(metric: Metric, models: Sequence[str], column: Float[np.ndarray, " models"]) -> None:
     if metric.bounds is None:
         return
-    low, high = metric.bounds
+    where = f"metric {metric.id!r}: bounds {metric.bounds!r:.60}"
+    if len(metric.bounds) != 2:
+        raise EeveeError(f"{where}; expected two finite numbers, low first")
+    low, high = (as_number(end, where) for end in metric.bounds)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise EeveeError(f"metric {metric.id!r}: bounds {low:g} to {high:g}; expected two finite numbers, low first")
     with np.errstate(invalid="ignore"):

@@ -20,12 +20,12 @@ class Made:
     """One pair, in memory.
 
     Args:
-        images: Two uint8 pictures [height, width, 3].
+        images: Two uint8 images [height, width, 3].
         captions: One for each.
         aspect: One of the builder's aspects.
         source: JSON-ready; what makes the pair again.
         certificate: JSON-ready; what was checked.
-        mask: Where the change may show, bool [height, width]; stored beside the pictures as `masks/...png`.
+        mask: Where the change may show, bool [height, width]; stored beside the images as `masks/...png`.
         licence: Where it is not the builder's.
 
     Example:
@@ -134,7 +134,7 @@ def builder_of(subset: str) -> Callable[..., Builder]:
 def certifier_of(subset: str) -> Callable[..., dict[str, Any]] | None:
     """The function that checks a subset's pairs, or None where only what all pairs share can be checked.
 
-    It takes a pair, its two pictures and its mask or None, and returns the certificate made again from them, or raises
+    It takes a pair, its two images and its mask or None, and returns the certificate made again from them, or raises
     a ValueError that says what does not hold; it is `certificate_of`, beside the builder.
     """
     return _load(f"{BUILDERS[subset].partition(':')[0]}:certificate_of") if subset in BUILDERS else None

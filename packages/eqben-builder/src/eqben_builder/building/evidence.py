@@ -1,4 +1,4 @@
-"""What a certificate can say of any pair: words that differ between captions, pixels that differ between pictures."""
+"""What a certificate can say of any pair: words that differ between captions, pixels that differ between images."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pixel_change(
 def colour_distance(
     image0: UInt8[np.ndarray, "h w 3"], image1: UInt8[np.ndarray, "h w 3"]
 ) -> Float64[np.ndarray, "h w"]:
-    """How far apart two pictures look, pixel by pixel: the distance in CIE L*a*b* (1976), of which about 2 is seen.
+    """How far apart two images look, pixel by pixel: the distance in CIE L*a*b* (1976), of which about 2 is seen.
 
     Source:
         IEC 61966-2-1 (sRGB, D65) and CIE 15 (L*a*b*).

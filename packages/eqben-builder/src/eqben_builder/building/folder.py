@@ -1,6 +1,6 @@
-"""A build folder: pictures, `pairs.jsonl`, a journal while it grows, and a manifest when it is whole.
+"""A build folder: images, `pairs.jsonl`, a journal while it grows, and a manifest when it is whole.
 
-A pair is committed in two phases: its pictures are written under temporary names and renamed, its rows are appended to
+A pair is committed in two phases: its images are written under temporary names and renamed, its rows are appended to
 `pairs.jsonl`; then one line of `journal.jsonl` says which job this was and how long `pairs.jsonl` is now. What a killed
 build left after its last whole journal line is cut off when it is continued, so that nothing is lost or doubled.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = "eqben-builder/1"
 #: EqBen's five, the micro world, and "own" for pairs of a builder that is not of this package.
 SUBSETS: tuple[str, ...] = ("ag", "gebc", "youcook2", "kubric", "sd", "micro", "own")
-#: Of a row of `pairs.jsonl`, in their order: pictures as paths in the folder, source and certificate as objects.
+#: Of a row of `pairs.jsonl`, in their order: images as paths in the folder, source and certificate as objects.
 FIELDS = ("id", "subset", "aspect", "image0", "image1", "caption0", "caption1", "source", "certificate", "licence")
 #: Within a record's source: fields of the form that a pair came from, for which a record has no place.
 FORM_FIELDS = "fields"
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
     job: Its index.
     end: Length of `pairs.jsonl` after it, in bytes.
-    files: Path -> (SHA-256, bytes) of each picture and mask it wrote.
+    files: Path -> (SHA-256, bytes) of each image and mask it wrote.
     hashes: Two perceptual hashes for each pair it kept.
     kept: Number of pairs kept, for each aspect.
     dropped: Number of pairs dropped, for each reason.
@@ -64,7 +64,7 @@ def file_digest(path: Path) -> str:
 
 
 def final_hash(files: dict[str, str]) -> str:
-    """One hash over all pairs and pictures: SHA-256 of the lines "hash  path", in the order of the paths."""
+    """One hash over all pairs and images: SHA-256 of the lines "hash  path", in the order of the paths."""
     return digest("".join(f"{files[path]}  {path}\n" for path in sorted(files)).encode("utf-8", "replace"))
 
 
@@ -140,7 +140,7 @@ def records_in(folder: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, 
 
 
 def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRow]:
-    """Read the pairs of a build folder one by one, also while it still grows and pictures are missing.
+    """Read the pairs of a build folder one by one, also while it still grows and images are missing.
 
     Args:
         folder: What `build` wrote.
@@ -166,7 +166,7 @@ def read_records(folder: str | os.PathLike[str]) -> Iterator[PairRow]:
 
 
 def row_of(record: Mapping[str, Any], picture: Callable[[Any, str], Picture]) -> PairRow:
-    """The pair of a record, whose pictures come from (path, field)."""
+    """The pair of a record, whose images come from (path, field)."""
     source, certificate = dict(record["source"]), dict(record["certificate"])
     fields, mask = source.pop(FORM_FIELDS, {}), certificate.pop("mask", None)
     extra = {"source": source, "certificate": certificate, "licence": record["licence"]}
@@ -178,7 +178,7 @@ def row_of(record: Mapping[str, Any], picture: Callable[[Any, str], Picture]) ->
 
 
 def record_of(row: PairRow, image0: str, image1: str, mask: str | None = None) -> dict[str, Any]:
-    """The record of a pair of one of EqBen's subsets, whose pictures lie there."""
+    """The record of a pair of one of EqBen's subsets, whose images lie there."""
     source = dict(row.source)
     fields = {key: value for key, value in row.extra.items() if key not in ("source", "certificate", "licence")}
     source |= {FORM_FIELDS: fields} if fields else {}
@@ -189,7 +189,7 @@ def record_of(row: PairRow, image0: str, image1: str, mask: str | None = None) -
 
 
 def places(name: str) -> tuple[str, str, str]:
-    """Where a pair's two pictures and its mask lie; `name` is its id without the subset."""
+    """Where a pair's two images and its mask lie; `name` is its id without the subset."""
     shelf = f"{int(name.split('-')[0]) // 1000:03d}"
     return f"images/{shelf}/{name}_0.png", f"images/{shelf}/{name}_1.png", f"masks/{shelf}/{name}.png"
 
@@ -218,7 +218,7 @@ class Ledger:
         hashes: list[tuple[int, int]],
         dropped: dict[str, int],
     ) -> Entry:
-        """Write one job's pictures and rows, then its journal line; after an `OSError` all is as it was before."""
+        """Write one job's images and rows, then its journal line; after an `OSError` all is as it was before."""
         counts: dict[str, int] = {}
         for record in records:
             counts[record["aspect"]] = counts.get(record["aspect"], 0) + 1
@@ -313,7 +313,7 @@ def _journal_lines(path: Path) -> Iterator[tuple[Entry, int]]:
 
 
 def _intact(folder: Path, entry: Entry) -> bool:
-    """Whether the rows and pictures that a journal line speaks of are there and whole."""
+    """Whether the rows and images that a journal line speaks of are there and whole."""
     pairs = folder / PAIRS
     if not pairs.exists() or pairs.stat().st_size < entry.end:
         return False

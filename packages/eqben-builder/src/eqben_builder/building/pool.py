@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Finished(NamedTuple):
-    """A job's pairs, their pictures already as PNG.
+    """A job's pairs, their images already as PNG.
 
     pairs: The pairs, or why there is none.
     pictures: Two PNG files and, where there is a mask, a third, for each made pair in turn.
@@ -40,7 +40,7 @@ class Finished(NamedTuple):
 
 
 def do_job(builder: Builder, job: int) -> Finished:
-    """Make one job's pairs, encode their pictures and hash them."""
+    """Make one job's pairs, encode their images and hash them."""
     outcome = builder.make(job)
     results = [outcome] if isinstance(outcome, Made | Dropped) else list(outcome)
     pictures, hashes, light = [], [], list[Made | Dropped]()
@@ -66,9 +66,9 @@ def _check(builder: Builder, job: int, pair: Made) -> None:
     shapes = {image.shape for image in pair.images}
     for image in pair.images:
         if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or len(shapes) != 1:
-            raise ValueError(f"{where}: expected two uint8 pictures of one size, found {image.dtype} {sorted(shapes)}")
+            raise ValueError(f"{where}: expected two uint8 images of one size, found {image.dtype} {sorted(shapes)}")
     if pair.mask is not None and pair.mask.shape != pair.images[0].shape[:2]:
-        raise ValueError(f"{where}: the mask is {pair.mask.shape}, the pictures {pair.images[0].shape[:2]}")
+        raise ValueError(f"{where}: the mask is {pair.mask.shape}, the images {pair.images[0].shape[:2]}")
     if pair.aspect not in builder.aspects:
         raise ValueError(f"{where}: aspect {pair.aspect!r} is not one of {', '.join(builder.aspects)}")
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: So many jobs in a row that add nothing to an aspect mean that there is nothing more to add.
 _PATIENCE = 200
-_DUPLICATE, _SAME = "near-duplicate of another pair", "both pictures are the same"
+_DUPLICATE, _SAME = "near-duplicate of another pair", "both images are the same"
 
 
 class DiskFullError(OSError):

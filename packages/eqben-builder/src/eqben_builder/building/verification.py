@@ -75,14 +75,14 @@ def verify(
     """Check a whole build folder again, believing nothing that it says of itself.
 
     Every file has the hash that the manifest gives and no file is missing or too many; the hash over everything, the
-    counts and the sizes are right; each row is a record, its captions differ, its pictures differ and are of one size;
-    the certificate, made again from the record's source, pictures and mask, is the one in the row; no two pairs are
+    counts and the sizes are right; each row is a record, its captions differ, its images differ and are of one size;
+    the certificate, made again from the record's source, images and mask, is the one in the row; no two pairs are
     near-duplicates at the manifest's distance.
 
     Args:
         folder: What `build` wrote.
         render: So many pairs, drawn at random, are made anew from the manifest's parameters and compared: scenes,
-            captions and pictures. That finds pictures that were exchanged along with their hashes, and edited
+            captions and images. That finds images that were exchanged along with their hashes, and edited
             parameters. At least 0; only of "micro" and "kubric" without a folder of meshes.
         seed: Of that draw; by default another draw each time.
         progress: Called with "pairs", the number of pairs checked and of all pairs.
@@ -204,7 +204,7 @@ def _count_failures(manifest: dict[str, Any], records: list[PairRow]) -> Iterato
 def _pictures(root: Path, record: PairRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_] | None]:
     first, second = (picture.load() for picture in record.pictures())
     if first.shape != second.shape:
-        raise ValueError(f"the pictures' sizes are {first.shape[:2]} and {second.shape[:2]}")
+        raise ValueError(f"the images' sizes are {first.shape[:2]} and {second.shape[:2]}")
     if record.mask is None or record.mask.path is None:
         return first, second, None
     path = record.mask.path.resolve()
@@ -218,7 +218,7 @@ def _pictures(root: Path, record: PairRow) -> tuple[NDArray[np.uint8], NDArray[n
 def _pair_failures(
     record: PairRow, first: NDArray[np.uint8], second: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> Iterator[Failure]:
-    # The files' names say which picture is which, so that two exchanged rows cannot pass.
+    # The files' names say which image is which, so that two exchanged rows cannot pass.
     names = [picture.name for picture in record.pictures()]
     if names != [f"{names[0].removesuffix('_0.png')}_{side}.png" for side in (0, 1)]:
         yield Failure(record.id, "record", f"{' and '.join(names)} should end in _0.png and _1.png")
@@ -284,9 +284,9 @@ def _made_again(
         for side, (stored, again) in enumerate(zip(_pictures(root, record)[:2], pair.images, strict=True)):
             if stored.shape != again.shape:
                 sizes = f"{again.shape[:2]}, it is {stored.shape[:2]}"
-                yield Failure(record.id, "render", f"picture {side} would be {sizes}")
+                yield Failure(record.id, "render", f"image {side} would be {sizes}")
                 continue
             change = pixel_change(stored, again)
             if change["moved" if tolerance else "changed"] > tolerance:
                 share = f"{change['changed']:.1%} of the pixels differ, {change['moved']:.1%} visibly"
-                yield Failure(record.id, "render", f"picture {side} is not that of its scene: {share}")
+                yield Failure(record.id, "render", f"image {side} is not that of its scene: {share}")

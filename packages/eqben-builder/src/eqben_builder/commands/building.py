@@ -25,10 +25,12 @@ def build(
     subset: Annotated[str, typer.Argument(help="micro, kubric, sd, ag, gebc or youcook2.")],
     output: Annotated[Path, typer.Argument(help="Folder to write; one that was interrupted is continued.")],
     pairs: Annotated[int | None, typer.Option(min=1, help="Pairs of each aspect; 100, or all of a video set.")] = None,
-    aspect: Annotated[list[str] | None, typer.Option(help="What changes; every aspect of the subset.")] = None,
+    aspect: Annotated[
+        list[str] | None, typer.Option(help="Aspects to change; every aspect of the subset by default.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one on each core, for sd one.")] = 0,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same bytes.")] = None,
-    size: Annotated[int | None, typer.Option(min=8, help="Side of the pictures in pixels.")] = None,
+    size: Annotated[int | None, typer.Option(min=8, help="Side of the images in pixels.")] = None,
     engine: Annotated[str | None, typer.Option(help="kubric: mitsuba or raster.")] = None,
     meshes: Annotated[Path | None, typer.Option(help="kubric: folder of OBJ or PLY objects.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="kubric: paths for each pixel.")] = None,
@@ -44,13 +46,15 @@ def build(
     videos: Annotated[Path | None, typer.Option(help="ag, gebc, youcook2: the folder of videos or frames.")] = None,
     faces: Annotated[str | None, typer.Option(help="youcook2: opencv, none or MODULE:FUNCTION.")] = None,
 ) -> None:
-    """Build pairs of pictures and captions that differ in one thing, each with a certificate.
+    """Build pairs that differ in one thing.
+
+    Each pair of images and captions has a certificate.
 
     A build that was interrupted goes on where it was; the number of workers does not change a byte.
     """
     from eqben_builder.building import build as run
     from eqben_builder.building.builder import BUILDERS, builder_of
-    from eqben_builder.commands.models import unknown
+    from wary_files.errors import unknown
 
     if subset not in BUILDERS:
         raise unknown("subset", subset, BUILDERS)
@@ -75,11 +79,14 @@ def build(
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="What `build` wrote.")],
-    render: Annotated[int, typer.Option(min=0, help="micro, kubric: make so many pairs anew and compare.")] = 0,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of that draw; another one each time.")] = None,
+    folder: Annotated[Path, typer.Argument(help="Folder that `build` wrote.")],
+    render: Annotated[int, typer.Option(min=0, help="micro, kubric: make so many pairs again and compare.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of that draw; a new one each time by default.")] = None,
 ) -> None:
-    """Make every hash and certificate again, and list what does not hold; the exit status is then 1."""
+    """Check every hash and certificate again.
+
+    It lists what does not hold; the exit status is then 1.
+    """
     from eqben_builder.building import verify as check
 
     verification = check(folder, render=render, seed=seed)
@@ -146,11 +153,14 @@ def convert(
     form: Annotated[
         str, typer.Option("--format", help="parquet, folder, eqben-flat, -ag, -video or -all.")
     ] = "parquet",
-    images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the images, where it is another.")] = None,
 ) -> None:
-    """Read pairs from any known form and write them in another, one pair at a time."""
-    from eqben_builder.commands.models import unknown
+    """Write pairs in another form.
+
+    It reads any known form, one pair at a time.
+    """
     from eqben_builder.formats import WRITERS, read_any, write_as
+    from wary_files.errors import unknown
 
     if form not in WRITERS:
         raise unknown("format", form, WRITERS)
@@ -161,12 +171,15 @@ def convert(
 def review(
     source: Annotated[Path, typer.Argument(help="A folder or file of pairs, in any form that `convert` reads.")],
     page: Annotated[Path, typer.Argument(help="The HTML file to write.")],
-    images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the images, where it is another.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="So many pairs at random, instead of all.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample.")] = 0,
-    title: Annotated[str, typer.Option(help="Of the page.")] = "Review of pairs",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = 0,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Review of pairs",
 ) -> None:
-    """Write one HTML file in which somebody accepts or rejects pairs by keyboard; it exports votes as JSON."""
+    """Write a page for accepting pairs.
+
+    Somebody accepts or rejects pairs by keyboard in this one HTML file, which exports votes as JSON.
+    """
     import numpy as np
 
     from eqben_builder.formats import read_any
@@ -180,15 +193,18 @@ def review(
 
 
 def apply_votes(
-    source: Annotated[Path, typer.Argument(help="What was reviewed.")],
+    source: Annotated[Path, typer.Argument(help="Folder that was reviewed.")],
     output: Annotated[Path, typer.Argument(help="Folder to write; it must not exist.")],
     votes: Annotated[list[Path], typer.Option(help="A file that the review page exported; may be repeated.")],
     form: Annotated[str, typer.Option("--format", help="folder, parquet or eqben-flat.")] = "folder",
     rule: Annotated[str, typer.Option(help="any: one rejection is enough; majority: more against than for.")] = "any",
-    images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
+    images: Annotated[Path | None, typer.Option(help="Folder of the images, where it is another.")] = None,
     part: Annotated[bool, typer.Option("--part", help="The votes are on a sample of the source.")] = False,
 ) -> None:
-    """Leave out what reviewers rejected, and list it in errata.json."""
+    """Leave out what reviewers rejected.
+
+    What is left out is listed in errata.json.
+    """
     from eqben_builder.pages import apply_votes as apply
 
     if rule not in ("any", "majority"):

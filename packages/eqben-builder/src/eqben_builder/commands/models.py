@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +55,7 @@ class Models:
     """How the commands come by models.
 
     Args:
-        encoder: (spec, device) -> a dual encoder of pictures [height, width, 3] and captions.
+        encoder: (spec, device) -> a dual encoder of images [height, width, 3] and captions.
         model: spec -> a fusion model, a multimodal language model or a model of captions.
         usual: The encoder's spec where none is given; None asks for one.
 
@@ -70,7 +69,7 @@ class Models:
     usual: str | None = None
 
     def fusion(self, spec: str, device: str) -> Callable[..., Any]:
-        """A model of pictures with captions: one of transformers by ``hf-itm:``, any other as `model` has it."""
+        """A model of images with captions: one of transformers by ``hf-itm:``, any other as `model` has it."""
         from eqben_builder.scoring.matching_models import SPEC, load_matching
 
         return load_matching(spec, device) if spec.startswith(SPEC) else self.model(spec)
@@ -80,11 +79,3 @@ class Models:
         if self.usual is None:
             raise ValueError("give --encoder MODULE:FUNCTION, where the function returns encode_image and encode_text")
         return [self.usual]
-
-
-def unknown(kind: str, name: str, existing: Iterable[str]) -> ValueError:
-    """An error for a name that nothing has, with the nearest that exist."""
-    names = list(existing)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    offer = "nearest" if near else "there are"
-    return ValueError(f"unknown {kind} {name!r}; {offer}: {', '.join(near or sorted(names))}")

@@ -35,17 +35,17 @@ def score_with(models: Models) -> Callable[..., None]:
         fusion: Annotated[
             list[str] | None,
             typer.Option(
-                help="hf-itm:FOLDER (BLIP, ViLT, …), or MODULE:FUNCTION that returns a model: pictures and captions to "
+                help="hf-itm:FOLDER (BLIP, ViLT, …), or MODULE:FUNCTION that returns a model: images and captions to "
                 "scores; may be repeated."
             ),
         ] = None,
         ask: Annotated[
             str | None,
             typer.Option(
-                help="Pairs: MODULE:FUNCTION that returns a multimodal language model: pictures and a prompt to text."
+                help="Pairs: MODULE:FUNCTION that returns a multimodal language model: images and a prompt to text."
             ),
         ] = None,
-        images: Annotated[Path | None, typer.Option(help="Folder of the pictures, where it is another.")] = None,
+        images: Annotated[Path | None, typer.Option(help="Folder of the images, where it is another.")] = None,
         data_root: Annotated[
             Path | None, typer.Option(help="Suites: holds a folder for each, and coco/ and the like.")
         ] = None,
@@ -69,14 +69,16 @@ def score_with(models: Models) -> Callable[..., None]:
         limit: Annotated[int | None, typer.Option(min=1, help="The first so many pairs only.")] = None,
         batch_size: Annotated[int, typer.Option(min=1, help="Pairs at once.")] = 64,
         device: Annotated[str, typer.Option(help="A torch device.")] = "cpu",
-        seed: Annotated[int, typer.Option(min=0, help="Of the intervals.")] = 0,
+        seed: Annotated[int, typer.Option(min=0, help="Seed of the intervals.")] = 0,
     ) -> None:
-        """Text, image and group score by subset and aspect, with 95 % intervals, ties and chance.
+        """Score an encoder on pairs, by aspect.
+
+        Text, image and group score by subset and aspect, with 95 % intervals, ties and chance.
 
         A suite's name in place of a path reads its original files from --data-root: every subset and published average,
-        with what a model reaches that never looks at the pictures.
+        with what a model reaches that never looks at the images.
 
-        VALSE's rows (one picture, a caption, a foil) get its pairwise accuracy, and with --scale its thresholded ones.
+        VALSE's rows (one image, a caption, a foil) get its pairwise accuracy, and with --scale its thresholded ones.
         """
         from itertools import islice
 
@@ -109,11 +111,11 @@ def score_with(models: Models) -> Callable[..., None]:
         rows = [row if page is not None else _without_contents(row) for row in pairs()]
         if not rows:
             raise ValueError(f"{source} holds no pairs")
-        # Of pairs whose files hold the pictures, these are read again, some at a time, for each model.
+        # Of pairs whose files hold the images, these are read again, some at a time, for each model.
         stream = pairs if rows[0].image0.path is None and page is None else rows.__iter__
         foils = rows[0].image1 is None
         if foils and page is not None:
-            raise ValueError(f"{source} holds rows of one picture: the page shows pairs of two")
+            raise ValueError(f"{source} holds rows of one image: the page shows pairs of two")
         encoders = encoder or ([] if scores or fusion or ask else models.default())
         similarities = _similarities(rows, stream, encoders, scores or [], models, batch_size, device)
         for spec in fusion or []:
@@ -145,7 +147,7 @@ def score_with(models: Models) -> Callable[..., None]:
 
 
 def _without_contents(row: PairRow) -> PairRow:
-    """A pair without the pictures that it holds in memory; those in files of their own stay."""
+    """A pair without the images that it holds in memory; those in files of their own stay."""
     from dataclasses import replace
 
     from eqben_builder.formats import Picture
@@ -205,7 +207,7 @@ def _show_answers(rows: list[PairRow], stream: Iterator[PairRow], spec: str, mod
     from eqben_builder.scoring import caption_order_scores
 
     if rows[0].image1 is None:
-        raise ValueError("--ask needs pairs of two pictures")
+        raise ValueError("--ask needs pairs of two images")
     shown = ((row.image0.load(), row.image1.load(), row.caption0, row.caption1) for row in stream if row.image1)
     orders = caption_order_scores(shown, models.model(spec), seed=seed)
     say(f"{spec}, asked which caption is whose in both orders of the captions")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GALLERIES = ("coco", "flickr30k")
 ALL = "compositional"
 _QUERIES = 6
-"""Captions of a gallery whose retrieved pictures a page shows."""
+"""Captions of a gallery whose retrieved images a page shows."""
 
 
 def is_suite(name: str, root: Path | None) -> bool:
@@ -63,7 +63,7 @@ def score_suites(
 
     if data_root is None and name != f"micro/{ALL}":
         expected = SUITES[name].expected if name in SUITES else f"a folder for each of {', '.join(SUITES)}"
-        expected = "its annotations and their pictures" if name in GALLERIES else expected
+        expected = "its annotations and their images" if name in GALLERIES else expected
         raise ValueError(f"{name} reads original files: give --data-root ({expected})")
     if results is not None and results.suffix not in (".json", ".csv"):
         raise ValueError(f"--results {results}: expected a file that ends in .json or .csv")
@@ -145,7 +145,7 @@ def _progress(title: str) -> Progress:
 
     def show(phase: str, done: int, total: int) -> None:
         if terminal:
-            typer.echo(f"\r{title}: {phase} {done:,}/{total:,} ", err=True, nl=phase != "pictures" and done == total)
+            typer.echo(f"\r{title}: {phase} {done:,}/{total:,} ", err=True, nl=phase != "images" and done == total)
 
     return show
 
@@ -179,7 +179,7 @@ def _said(line: SuiteLine, spec: str) -> str:
 def _show_gallery(gallery: Gallery, lines: Sequence[GalleryLine], spec: str) -> None:
     from eqben_builder.suites.published import published_of
 
-    say(f"{gallery.name}, {spec}: {len(gallery.images):,} pictures, {len(gallery.captions):,} captions")
+    say(f"{gallery.name}, {spec}: {len(gallery.images):,} images, {len(gallery.captions):,} captions")
     for note in gallery.notes:
         say(f"  note: {note}")
     for line in lines:

@@ -96,8 +96,8 @@ def prompt_pair(rng: np.random.Generator, aspect: str) -> PromptPair:
     """Draw two prompts that differ in an object, a scene or an attribute.
 
     Section 5.3, appendix B.5. The paper changes a scene or an attribute by adding it to the first caption ("in the
-    winter"), which leaves that caption true of the second picture as well. Here one scene or attribute takes the place
-    of another, so that each caption is false of the other picture.
+    winter"), which leaves that caption true of the second image as well. Here one scene or attribute takes the place
+    of another, so that each caption is false of the other image.
     """
     if aspect not in ASPECTS:
         raise ValueError(f"aspect {aspect!r} is not one of {', '.join(ASPECTS)}")
@@ -121,13 +121,13 @@ LEAST_MOVED = 0.01
 
 
 class DiffusionBuilder:
-    """Pairs that Stable Diffusion draws from one noise; the second picture keeps the first one's attention.
+    """Pairs that Stable Diffusion draws from one noise; the second image keeps the first one's attention.
 
     Args:
         model: A folder as `diffusers` saves it, or a name on the hub, which is then downloaded.
         aspects: Some of "object", "scene", "attribute"; all by default.
         seed: At least 0.
-        size: Side of the pictures, a multiple of 8; the model's own by default.
+        size: Side of the images, a multiple of 8; the model's own by default.
         steps: Denoising steps.
         guidance: Classifier-free guidance.
         cross: Share of the steps in which cross-attention is edited.
@@ -151,7 +151,7 @@ class DiffusionBuilder:
 
     Source:
         Section 5.3, appendix B.5: Stable Diffusion 1.4 with prompt-to-prompt. The paper's last step is a person who
-        sorts out poor pictures: that is not done here, and a model's mistakes are in what it draws.
+        sorts out poor images: that is not done here, and a model's mistakes are in what it draws.
     """
 
     subset = "sd"
@@ -262,7 +262,7 @@ def _files_of(folder: Path) -> str:
 def certificate_of(
     record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record and its pictures."""
+    """The certificate made again from a record and its images."""
     captions = record.captions
     prompts, values = record.source["prompts"], record.source["values"]
     if [f"{prompt.capitalize()}." for prompt in prompts] != list(captions):
@@ -275,5 +275,5 @@ def certificate_of(
         raise ValueError(f"{values} are not two {record.aspect}s of {record.source['kin']!r}")
     pixels = pixel_change(image0, image1)
     if pixels["moved"] < LEAST_MOVED:
-        raise ValueError(f"the pictures hardly differ: {pixels}")
+        raise ValueError(f"the images hardly differ: {pixels}")
     return {"token_edits": token_edits(*captions), "pixels": pixels}

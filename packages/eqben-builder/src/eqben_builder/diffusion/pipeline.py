@@ -1,4 +1,4 @@
-"""Two pictures of one noise with Stable Diffusion: the second edited by attention processors after the first.
+"""Two images of one noise with Stable Diffusion: the second edited by attention processors after the first.
 
 Prompt-to-prompt as algebra: an edited attention map is a linear map of the source's map and the target's own,
 
@@ -119,7 +119,7 @@ def refine_prompt(tokenizer: Any, source: str, target: str) -> MapEdit:
 
 
 class EditedPair(NamedTuple):
-    """Two uint8 pictures [height, width, 3]; `refused` says whether the pipeline's own safety checker objects."""
+    """Two uint8 images [height, width, 3]; `refused` says whether the pipeline's own safety checker objects."""
 
     images: tuple[NDArray[np.uint8], NDArray[np.uint8]]
     refused: bool

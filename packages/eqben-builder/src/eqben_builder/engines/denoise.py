@@ -1,4 +1,4 @@
-"""Intel Open Image Denoise, from PyPI's `oidn` and `tbb`: one filter for each size of picture, on one thread."""
+"""Intel Open Image Denoise, from PyPI's `oidn` and `tbb`: one filter for each size of image, on one thread."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class DenoiserMissingError(ImportError):
 
 
 class Denoiser:
-    """Takes the noise from rendered pictures of one size.
+    """Takes the noise from rendered images of one size.
 
     Numerics:
-        The same input gives the same bytes on one machine. Pictures must have been made with a box filter: of a wider
+        The same input gives the same bytes on one machine. Images must have been made with a box filter: of a wider
         one's correlated noise nothing is taken away.
     """
 
@@ -62,7 +62,7 @@ class Denoiser:
         albedo: Float32[np.ndarray, "h w 3"],
         normal: Float32[np.ndarray, "h w 3"],
     ) -> Float32[np.ndarray, "h w 3"]:
-        """The picture without its noise; all three are float32 [height, width, 3], linear and unbounded."""
+        """The image without its noise; all three are float32 [height, width, 3], linear and unbounded."""
         for name, values in (("color", colour), ("albedo", albedo), ("normal", normal)):
             self._buffers[name][:] = values
         self._oidn.ExecuteFilter(self._filter)

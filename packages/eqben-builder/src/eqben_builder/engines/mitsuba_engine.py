@@ -44,7 +44,7 @@ class MitsubaEngine:
         process of one machine.
 
     Source:
-        EqBen renders Eq-Kubric with Kubric, and so with Blender. Here the noise is the same in both pictures of a pair,
+        EqBen renders Eq-Kubric with Kubric, and so with Blender. Here the noise is the same in both images of a pair,
         so that pixels which nothing of the change reaches are equal.
     """
 
@@ -79,7 +79,7 @@ class MitsubaEngine:
         return self.__dict__ | {"_denoisers": {}}
 
     def parameters(self) -> dict[str, Any]:
-        """Everything that decides the pictures, besides scenes, size and seed."""
+        """Everything that decides the images, besides scenes, size and seed."""
         values = {"samples": self.samples, "denoise": self.denoise, "objects": list(self.shapes)}
         return values | ({"meshes": assets_digest(tuple(self._assets.values()))} if self._assets else {})
 

@@ -41,7 +41,7 @@ class RasterEngine:
     colours: tuple[str, ...] = tuple(name for name in COLOURS if name in RGB)
 
     def parameters(self) -> dict[str, Any]:
-        """Nothing decides its pictures but the scenes and the size."""
+        """Nothing decides its images but the scenes and the size."""
         return {}
 
     def versions(self) -> dict[str, str]:

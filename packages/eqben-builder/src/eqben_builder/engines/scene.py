@@ -89,7 +89,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Stage:
-    """What both pictures of a pair share: floor, light and camera; angles in radians, tones in [0, 1]."""
+    """What both images of a pair share: floor, light and camera; angles in radians, tones in [0, 1]."""
 
     floor: str = "plain"
     tone: tuple[float, float, float] = (0.5, 0.5, 0.5)
@@ -106,7 +106,7 @@ DISTANCE, FIELD_OF_VIEW, AIM = 7.0, 27.0, 0.25
 
 
 class Outline(NamedTuple):
-    """An object's bounding sphere as the camera sees it; the picture's side is one, x to the right, y downwards."""
+    """An object's bounding sphere as the camera sees it; the image's side is one, x to the right, y downwards."""
 
     x: float
     y: float
@@ -114,12 +114,12 @@ class Outline(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Whether it lies within the picture."""
+        """Whether it lies within the image."""
         return all(self.radius <= coordinate <= 1 - self.radius for coordinate in (self.x, self.y))
 
 
 def outline(thing: Thing, stage: Stage) -> Outline:
-    """Project an object's bounding sphere, taken as standing on the floor, into the picture."""
+    """Project an object's bounding sphere, taken as standing on the floor, into the image."""
     up, away = math.sin(stage.camera_elevation), math.cos(stage.camera_elevation)
     height = thing.radius * 0.7 - AIM
     depth = DISTANCE + thing.y * away - height * up
@@ -202,7 +202,7 @@ def exchanged(scene: FloorScene, i: int, j: int) -> FloorScene:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Two pictures, and who is seen where.
+    """Two images, and who is seen where.
 
     Args:
         images: Two uint8 [size, size, 3].
@@ -239,7 +239,7 @@ class Engine(Protocol):
         """Colours that it can draw."""
 
     def parameters(self) -> dict[str, Any]:
-        """JSON-ready: everything that decides the pictures, besides scenes, size and seed."""
+        """JSON-ready: everything that decides the images, besides scenes, size and seed."""
 
     def versions(self) -> dict[str, str]:
         """Versions of what draws."""
@@ -248,7 +248,7 @@ class Engine(Protocol):
         """Draw both scenes with the same noise, or say why not, as when an object is hidden."""
 
 
-#: An object must be seen in this share of the picture's pixels.
+#: An object must be seen in this share of the image's pixels.
 LEAST_SEEN = 0.003
 
 

@@ -13,8 +13,9 @@ from eqben_builder.formats.eqben import FORMS, read_eqben, read_valse, read_wino
 from eqben_builder.formats.folder import write_folder
 from eqben_builder.formats.parquet import read_parquet, write_parquet
 from eqben_builder.formats.row import PairRow, Picture, picture_at
-from eqben_builder.untrusted import load_json, parse_json
+from eqben_builder.untrusted import parse_json
 from eqben_builder.writing import new_folder
+from wary_files.json_files import read_json
 
 if TYPE_CHECKING:
     import os
@@ -65,7 +66,7 @@ def detect(path: str | os.PathLike[str]) -> Source:
                 return Source(form, [folder])
         raise ValueError(f"{folder} is none of the known jsonl files: its first line holds {sorted(names)}")
     if folder.suffix == ".json":
-        content = load_json(folder)
+        content = read_json(folder)
         rows = list(content.values()) if isinstance(content, dict) else []
         valse = bool(rows) and isinstance(rows[0], dict) and "foil" in rows[0]
         return Source("valse" if valse else "eqben", [folder], content)
@@ -80,14 +81,14 @@ def read_any(path: str | os.PathLike[str], *, images: str | os.PathLike[str] | N
 
     Args:
         path: A file or a folder.
-        images: The folder that picture paths are relative to, where it is not the file's own.
+        images: The folder that image paths are relative to, where it is not the file's own.
 
     Yields:
-        `PairRow`s in the order of the source. Pictures are decoded when they are asked for.
+        `PairRow`s in the order of the source. Images are decoded when they are asked for.
 
     Raises:
         ValueError: A form that is not known; the file, row and field that is wrong; an id that two pairs share.
-        FileNotFoundError: Nothing at `path`, or a picture that is not there, with its row.
+        FileNotFoundError: Nothing at `path`, or an image that is not there, with its row.
         ImportError: An extra that is missing, by name.
 
     Example:
@@ -128,7 +129,7 @@ def _rows(source: Source, images: str | os.PathLike[str] | None) -> Iterator[Pai
 
 
 def _from_folder(path: Path, root: Path) -> Iterator[PairRow]:
-    """Pairs of a build, whose rows and pictures are those of its manifest once it is whole."""
+    """Pairs of a build, whose rows and images are those of its manifest once it is whole."""
     manifest = read_manifest(path.parent) or {}
     files = manifest.get("files") if manifest.get("complete") is True else None
     digests: dict[str, str] = files if isinstance(files, dict) else {}

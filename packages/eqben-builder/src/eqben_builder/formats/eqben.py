@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqben_builder.formats.row import PairRow, Picture, picture_at, text
-from eqben_builder.untrusted import json_lines, load_json, object_of, opened_zip
+from eqben_builder.untrusted import json_lines, object_of, opened_zip
 from wary_files.durable import write_whole
+from wary_files.json_files import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: First folder of EqBen's picture paths -> subset and aspect.
+#: First folder of EqBen's image paths -> subset and aspect.
 PLACES = {
     "eqbenag": ("ag", ""),
     "eqbenyoucook2": ("youcook2", ""),
@@ -35,11 +36,11 @@ _TEXTS = ("image0", "image1", "caption0", "caption1")
 def read_eqben(path: Path, root: Path, content: Any = None) -> Iterator[PairRow]:
     """Read any of EqBen's four JSON forms, told apart by their structure: nested, by video, flat, and all in four rows.
 
-    Where a row does not say its subset, it follows from the picture's first folder (`eqbenag`, …) or from the form:
+    Where a row does not say its subset, it follows from the image's first folder (`eqbenag`, …) or from the form:
     nested is "ag", by video is "youcook2" with arrays and else "gebc". The video, which pairs are resampled by, is that
-    of the form, or the picture's second folder. A `.png` that is not there may be a `.jpg`, as in the light release.
+    of the form, or the image's second folder. A `.png` that is not there may be a `.jpg`, as in the light release.
     """
-    content = load_json(path) if content is None else content
+    content = read_json(path) if content is None else content
     if isinstance(content, dict):
         yield from _by_video(path, root, content)
     elif isinstance(content, list) and _is_of_fours(content):
@@ -63,7 +64,7 @@ def _by_video(path: Path, root: Path, content: dict[str, Any]) -> Iterator[PairR
 
 
 def _eqben_picture(root: Path, name: object, where: str, field: str) -> Picture:
-    """The picture that a row names; of EqBen's light release, whose pictures are JPEG, the file that ends so."""
+    """The image that a row names; of EqBen's light release, whose images are JPEG, the file that ends so."""
     try:
         return picture_at(root, name, where, field)
     except FileNotFoundError:
@@ -73,12 +74,12 @@ def _eqben_picture(root: Path, name: object, where: str, field: str) -> Picture:
             return picture_at(root, name[:-4] + ".jpg", where, field)
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"{where}: field {field!r} names no picture in {root}: {name!r}, nor one that ends in .jpg"
+                f"{where}: field {field!r} names no image in {root}: {name!r}, nor one that ends in .jpg"
             ) from None
 
 
 def _video_of(place: str, subset: str) -> str:
-    """The video that a picture's path names, EQBENAG/VIDEO/FRAME; empty where it names none."""
+    """The video that an image's path names, EQBENAG/VIDEO/FRAME; empty where it names none."""
     parts = place.split("/")
     return parts[1] if subset in _OF_VIDEOS and len(parts) > 2 else ""
 
@@ -150,10 +151,10 @@ FORMS = ("flat", "ag", "video", "all")
 
 
 def write_eqben(rows: Iterable[PairRow], folder: Path, form: str = "flat") -> Path:
-    """Write one of EqBen's JSON forms, with the pictures beside it in `images/`, masks in `masks/`.
+    """Write one of EqBen's JSON forms, with the images beside it in `images/`, masks in `masks/`.
 
     "flat" is that of Kubric and SD; "ag" {video: {object: [pair]}} with lists of captions, that of Action Genome;
-    "video" {video: [pair]}, that of GEBC and YouCook2, whose pictures it stores as arrays of blue, green and red; "all"
+    "video" {video: [pair]}, that of GEBC and YouCook2, whose images it stores as arrays of blue, green and red; "all"
     [{image, caption}], four rows a pair, that of the file of all subsets. Each pair (of "all" its first row) also holds
     `id`, `subset`, `aspect`, `mask` and `extra`, which EqBen's loader does not look at.
     """
@@ -161,7 +162,7 @@ def write_eqben(rows: Iterable[PairRow], folder: Path, form: str = "flat") -> Pa
     by_video: dict[str, Any] = {}
     for k, row in enumerate(rows):
         if row.image1 is None:
-            raise ValueError(f"pair {row.id!r} has one picture: EqBen's files hold pairs of two")
+            raise ValueError(f"pair {row.id!r} has one image: EqBen's files hold pairs of two")
         arrays = form == "video" and row.subset == "youcook2"
         pair: dict[str, Any] = {
             "image0": _store(row.image0, folder, f"images/{k:06d}_0", arrays=arrays),
@@ -242,7 +243,7 @@ def _finder(root: Path) -> Any:
             if candidate in members:
                 return Picture(archive, members[candidate])
         raise FileNotFoundError(
-            f"{where}: field {field!r} names no picture in {root}, its images or images.zip: {name!r}"
+            f"{where}: field {field!r} names no image in {root}, its images or images.zip: {name!r}"
         )
 
     return find

@@ -1,4 +1,4 @@
-"""Pairs from elsewhere, or those that a review kept, as a folder like a build's: records, pictures, manifest."""
+"""Pairs from elsewhere, or those that a review kept, as a folder like a build's: records, images, manifest."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
-    """Write pairs of one of EqBen's subsets as records, with PNG pictures and a manifest."""
+    """Write pairs of one of EqBen's subsets as records, with PNG images and a manifest."""
     files: dict[str, str] = {}
     records: list[dict[str, Any]] = []
     for k, row in enumerate(rows):
         if row.image1 is None:
-            raise ValueError(f"pair {row.id!r} has one picture: a folder holds pairs of two")
+            raise ValueError(f"pair {row.id!r} has one image: a folder holds pairs of two")
         names = [f"images/{k // 1000:03d}/{k:06d}_{side}.png" for side in (0, 1)]
         mask = None if row.mask is None else f"masks/{k // 1000:03d}/{k:06d}.png"
         records.append(record_of(row, names[0], names[1], mask))

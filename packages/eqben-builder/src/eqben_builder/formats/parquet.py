@@ -1,4 +1,4 @@
-"""Parquet with Winoground's columns, which `datasets` loads with the pictures decoded."""
+"""Parquet with Winoground's columns, which `datasets` loads with the images decoded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.formats.row import PairRow, Picture, text
-from eqben_builder.untrusted import most, object_of, parse_json, within
+from eqben_builder.untrusted import object_of, parse_json
+from wary_files.limits import most, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -103,9 +104,9 @@ def batches(file: Any, path: Path) -> Iterator[Any]:
     """
     sizes = [file.metadata.row_group(group).total_byte_size for group in range(file.metadata.num_row_groups)]
     for group, size in enumerate(sizes):
-        within(size, "member_bytes", f"{path}, row group {group}")
+        within(size, "bytes", f"{path}, row group {group}")
     for group, size in enumerate(sizes):
-        rows = max(1, min(_ROWS, most("member_bytes") // max(1, size)))
+        rows = max(1, min(_ROWS, most("bytes") // max(1, size)))
         yield from file.iter_batches(batch_size=rows, row_groups=[group])
 
 
@@ -127,7 +128,7 @@ def _row(where: str, row: dict[str, Any], name: str) -> PairRow:
         if isinstance(content, bytes) and content:
             pictures[kind] = Picture(content=content)
         elif kind != "mask" and not (content is None and kind == "image_1"):
-            raise ValueError(f"{where}: field {kind!r} holds no picture's bytes")
+            raise ValueError(f"{where}: field {kind!r} holds no image's bytes")
     captions = [text(row.get(field), where, field) for field in ("caption_0", "caption_1")]
     extra = {key: value for key, value in row.items() if key not in (*_TEXTS, *_PICTURES)}
     if isinstance(row.get("extra"), str) and row["extra"]:

@@ -1,4 +1,4 @@
-"""What every format is read into: a pair with its pictures, decoded only when somebody looks."""
+"""What every format is read into: a pair with its images, decoded only when somebody looks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import numpy as np
 from PIL import Image
 
 from eqben_builder.pictures import decode, decode_array
-from eqben_builder.untrusted import opened_zip, within
+from eqben_builder.untrusted import opened_zip
+from wary_files.limits import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +30,7 @@ _SIGNATURES = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg"}
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture on disk, in a zip file, or in memory.
+    """An image on disk, in a zip file, or in memory.
 
     Args:
         path: The file, or the zip file that holds it; None for one in memory.
@@ -45,7 +46,7 @@ class Picture:
     Example:
         >>> picture = Picture(content=encode_png(np.zeros((4, 6, 3), np.uint8)), box=(1, 0, 2, 3))
         >>> picture.name, picture.load().shape, picture.encoded()[1]
-        ('a picture in memory', (3, 2, 3), '.png')
+        ('an image in memory', (3, 2, 3), '.png')
     """
 
     path: Path | None = None
@@ -59,7 +60,7 @@ class Picture:
     def name(self) -> str:
         """What messages call it."""
         if self.path is None:
-            return "a picture in memory"
+            return "an image in memory"
         return str(self.path) if self.member is None else f"{self.path}:{self.member}"
 
     def read(self) -> bytes:
@@ -67,7 +68,7 @@ class Picture:
         stored = self._stored()
         if self.sha256 is not None and hashlib.sha256(stored).hexdigest() != self.sha256:
             raise ValueError(
-                f"{self.name} is not the picture of the manifest, whose SHA-256 is {self.sha256[:16]}…: "
+                f"{self.name} is not the image of the manifest, whose SHA-256 is {self.sha256[:16]}…: "
                 "eqben verify FOLDER names every such file"
             )
         return stored
@@ -76,13 +77,13 @@ class Picture:
         if self.content is not None:
             return self.content
         if self.path is None:
-            raise ValueError("a picture has neither a path nor a content")
+            raise ValueError("an image has neither a path nor a content")
         if self.member is None:
             if self.path.exists() and not self.path.is_file():
                 raise ValueError(f"{self.path} is no file that holds data")  # a pipe would be waited for without end
             return self.path.read_bytes()
         with opened_zip(self.path, self.name) as archive, archive.open(self.member) as file:
-            within(archive.getinfo(self.member).file_size, "member_bytes", self.name)
+            within(archive.getinfo(self.member).file_size, "bytes", self.name)
             return file.read()
 
     def load(self) -> UInt8[np.ndarray, "h w 3"]:
@@ -114,9 +115,9 @@ class PairRow:
         id: Unique in its source.
         subset: "ag", "kubric", "winoground", "valse", …
         aspect: What changes; "" where the source does not say.
-        image0: The first picture.
-        image1: The second; None for VALSE's rows, which have one picture, a caption and a foil.
-        caption0: True of the first picture.
+        image0: The first image.
+        image1: The second; None for VALSE's rows, which have one image, a caption and a foil.
+        caption0: True of the first image.
         caption1: True of the second, or the foil.
         extra: What else the source holds, such as `source`, `certificate`, `licence`.
         mask: Where the change is meant to be, white inside; None where the source has none.
@@ -140,7 +141,7 @@ class PairRow:
 
     @property
     def captions(self) -> tuple[str, str]:
-        """The first picture's, and the second's or the foil."""
+        """The first image's, and the second's or the foil."""
         return self.caption0, self.caption1
 
     @property
@@ -161,7 +162,7 @@ class PairRow:
 
 
 def _cropped(picture: NDArray[np.uint8], box: tuple[int, int, int, int], name: str) -> NDArray[np.uint8]:
-    """The box of a picture; black where it lies outside, as Pillow and torchvision crop."""
+    """The box of an image; black where it lies outside, as Pillow and torchvision crop."""
     left, top, width, height = box
     within(width * height, "pixels", f"{name}: the box {box}")
     part = np.zeros((height, width, 3), np.uint8)
@@ -174,7 +175,7 @@ def _cropped(picture: NDArray[np.uint8], box: tuple[int, int, int, int], name: s
 
 
 def encode_png(picture: UInt8[np.ndarray, "h w 3"]) -> bytes:
-    """PNG bytes of a uint8 picture [height, width, 3]; the same picture gives the same bytes.
+    """PNG bytes of a uint8 image [height, width, 3]; the same image gives the same bytes.
 
     Example:
         >>> encode_png(np.zeros((2, 3, 3), np.uint8))[1:4]
@@ -196,14 +197,14 @@ def videos_of(rows: Iterable[PairRow]) -> list[str]:
 
 
 def picture_at(root: Path, name: object, where: str, field_name: str) -> Picture:
-    """The picture that a row of a file names, if it lies in the folder and is there."""
+    """The image that a row of a file names, if it lies in the folder and is there."""
     relative = text(name, where, field_name).encode("utf-8", "replace").decode()  # half a letter is in no file's name
     inside = _resolved(str(root), str(Path.cwd()))
     path = os.path.realpath(os.path.join(inside, relative.replace("\0", "")))  # noqa: PTH118 - a third of the time of a Path's
     if path != inside and not path.startswith(inside.rstrip(os.sep) + os.sep):
         raise ValueError(f"{where}: field {field_name!r} leads out of {root}: {name!r}")
     if "\0" in relative or not os.path.isfile(path):  # noqa: PTH113 - a name that is too long is no file, too
-        raise FileNotFoundError(f"{where}: field {field_name!r} names no picture in {root}: {name!r}")
+        raise FileNotFoundError(f"{where}: field {field_name!r} names no image in {root}: {name!r}")
     return Picture(Path(path))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ENGINES: tuple[str, ...] = ("mitsuba", "raster")
 #: Share of the mask that must move visibly, and share of the rest that a change of colour may move.
 LEAST_INSIDE, MOST_OUTSIDE = 0.25, 0.01
-#: How far apart the two pictures must look on average where they may differ, in CIE L*a*b*; below it, thin objects of
+#: How far apart the two images must look on average where they may differ, in CIE L*a*b*; below it, thin objects of
 #: glass and metal, or of black and brown, could hardly be told apart in a look at 30 pairs on contact sheets.
 LEAST_CONTRAST = 9.0
 #: Share of the pixels that a change of colour must leave as they were, before the denoiser.
@@ -58,10 +58,10 @@ class KubricBuilder:
         engine: "mitsuba" (path traced; extra `mitsuba`), "raster" (flat silhouettes, a hundred times as fast), or one
             of your own.
         seed: At least 0.
-        size: Side of the pictures in pixels, 64 to 2048.
+        size: Side of the images in pixels, 64 to 2048.
         meshes: Folder of OBJ or PLY objects for an engine that renders, such as Google Scanned Objects.
         samples: Paths for each pixel; by default 12, and 256 without the denoiser.
-        denoise: Whether Open Image Denoise cleans the pictures.
+        denoise: Whether Open Image Denoise cleans the images.
         shapes: Nouns to choose from; all of the engine's by default.
         colours: Colours to choose from.
         materials: Materials to choose from; all of the engine's by default.
@@ -189,7 +189,7 @@ class KubricBuilder:
 def _mask(
     change: Difference, pair: Pair[FloorScene], visible: tuple[NDArray[np.int16], NDArray[np.int16]]
 ) -> NDArray[np.bool_]:
-    """Where the changed objects are seen, in either picture, and a margin."""
+    """Where the changed objects are seen, in either image, and a margin."""
     mask = np.zeros(visible[0].shape, dtype=bool)
     for scene, who in zip((pair.scene0, pair.scene1), visible, strict=True):
         fewer = change.kind == "counting" and len(scene.things) < max(len(pair.scene0.things), len(pair.scene1.things))
@@ -229,7 +229,7 @@ def _certificate(
 def certificate_of(
     record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record, its pictures and its mask.
+    """The certificate made again from a record, its images and its mask.
 
     A set that was filtered or converted may come without masks: the shares inside and outside them are then taken as
     they stand in the row, and everything else is made again.

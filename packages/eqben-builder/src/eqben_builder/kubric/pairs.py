@@ -202,7 +202,7 @@ def _thing(rng: np.random.Generator, choices: Choices, **fixed: Any) -> Thing:
 
 
 def _clear(thing: Thing, standing: Sequence[Thing], stage: Stage) -> bool:
-    """Whether the object lies in the picture and apart from the others, on the floor and as the camera sees it."""
+    """Whether the object lies in the image and apart from the others, on the floor and as the camera sees it."""
     own = outline(thing, stage)
     if not own.inside:
         return False

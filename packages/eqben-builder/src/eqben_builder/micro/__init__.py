@@ -1,4 +1,4 @@
-"""A micro world: scene graphs of coloured shapes, their pictures, captions, questions and minimal pairs.
+"""A micro world: scene graphs of coloured shapes, their images, captions, questions and minimal pairs.
 
 Names are imported when they are first used; `__init__.pyi` lists them.
 """

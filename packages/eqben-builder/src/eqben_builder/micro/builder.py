@@ -27,7 +27,7 @@ class MicroBuilder:
     Args:
         aspects: Some of `eqben_builder.micro.KINDS`; all by default.
         seed: At least 0.
-        size: Side of the pictures in pixels, 8 to 4096.
+        size: Side of the images in pixels, 8 to 4096.
         duplicate_bits: As in `PairHashes`; None keeps near-duplicates.
 
     Raises:
@@ -89,11 +89,11 @@ def _certificate(pair: Pair[Scene], first: NDArray[np.uint8], second: NDArray[np
 def certificate_of(
     record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record and its pictures."""
+    """The certificate made again from a record and its images."""
     scenes = [Scene.from_dict(record.source[name]) for name in ("scene0", "scene1")]
     field = str(record.certificate.get("difference", {}).get("field"))
     pair = Pair(scenes[0], scenes[1], record.caption0, record.caption1, record.aspect, field)
     for side, (scene, image) in enumerate(zip(scenes, (image0, image1), strict=True)):
         if not np.array_equal(render([scene], len(image)).images[0], image):
-            raise ValueError(f"picture {side} is not that of its scene graph")
+            raise ValueError(f"image {side} is not that of its scene graph")
     return _certificate(pair, image0, image1)

@@ -71,7 +71,7 @@ def certify(pair: Pair[Scene]) -> Difference:
     """Check a pair against its own graphs and captions.
 
     Exactly one thing differs, it is the one that the pair names, each caption is true of its own scene and false of the
-    other, a relation's captions use the same words, and the pictures differ in at least `MIN_CHANGED_PIXELS` pixels.
+    other, a relation's captions use the same words, and the images differ in at least `MIN_CHANGED_PIXELS` pixels.
 
     Args:
         pair: Any pair whose captions are of the grammar.
@@ -95,7 +95,7 @@ def certify(pair: Pair[Scene]) -> Difference:
     drawn = render([pair.scene0, pair.scene1]).images
     changed = int((drawn[0] != drawn[1]).any(axis=-1).sum())
     if changed < MIN_CHANGED_PIXELS:
-        raise ValueError(f"the pictures differ in {changed} pixels of 64 x 64, expected at least {MIN_CHANGED_PIXELS}")
+        raise ValueError(f"the images differ in {changed} pixels of 64 x 64, expected at least {MIN_CHANGED_PIXELS}")
     return difference
 
 

@@ -59,7 +59,7 @@ def _asset(name: str) -> Markup:
 
 
 def embedded(picture: Picture, side: int) -> str:
-    """A `data:` address of a picture; a larger one is shrunk to so many pixels, as a JPEG."""
+    """A `data:` address of an image; a larger one is shrunk to so many pixels, as a JPEG."""
     content, ending = picture.encoded()
     image = Image.fromarray(picture.load())
     if max(image.size) > side:

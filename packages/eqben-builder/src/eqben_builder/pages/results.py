@@ -38,7 +38,7 @@ def write_results_page(
     """Write one static HTML page about one or several models on the same pairs.
 
     Args:
-        rows: The pairs, of two pictures each.
+        rows: The pairs, of two images each.
         scores: Name of a model -> [n, 2, 2] with `scores[k, caption, image]`; the first model's worst pairs are shown.
         path: The file to write.
         title: Of the page.

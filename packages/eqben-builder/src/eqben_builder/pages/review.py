@@ -12,8 +12,8 @@ from eqben_builder.formats import WRITERS, read_any
 from eqben_builder.formats.convert import detect
 from eqben_builder.formats.folder import add_file
 from eqben_builder.pages.rendering import WHITE, embedded, write_page
-from eqben_builder.untrusted import load_json
 from eqben_builder.writing import new_folder
+from wary_files.json_files import read_json
 from wary_files.text import printable
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eqben_builder.formats import PairRow
 
 _SIDE = 512
-#: Bytes of pictures beyond which a browser becomes slow.
+#: Bytes of images beyond which a browser becomes slow.
 EMBED_LIMIT = 150_000_000
 SCHEMA = "eqben-votes/1"
 Rule = Literal["any", "majority"]
@@ -33,15 +33,15 @@ def write_review_page(rows: Iterable[PairRow], path: str | os.PathLike[str], *, 
     """Write one static HTML file in which somebody accepts or rejects pairs.
 
     Args:
-        rows: Pairs of two pictures.
+        rows: Pairs of two images.
         path: The file to write.
         title: Of the page.
 
     Returns:
-        The path. The pictures are within the file, shrunk to 512 pixels where they are larger.
+        The path. The images are within the file, shrunk to 512 pixels where they are larger.
 
     Raises:
-        ValueError: No pairs; two pairs of one id; a pair of one picture; pictures of more than 150 MB.
+        ValueError: No pairs; two pairs of one id; a pair of one image; images of more than 150 MB.
 
     Numerics:
         The page knows its pairs by a hash over their ids and captions, so that votes are kept for these pairs only.
@@ -65,12 +65,12 @@ def write_review_page(rows: Iterable[PairRow], path: str | os.PathLike[str], *, 
             raise ValueError(f"two pairs have the id {row.id!r}: votes could not tell them apart")
         names.add(row.id)
         if row.image1 is None:
-            raise ValueError(f"pair {row.id!r} has one picture: a review is of pairs of two")
+            raise ValueError(f"pair {row.id!r} has one image: a review is of pairs of two")
         images = [embedded(picture, _SIDE) for picture in row.pictures()]
         size += sum(map(len, images))
         if size > EMBED_LIMIT:
             raise ValueError(
-                f"the pictures of the first {len(pairs) + 1} pairs take more than {EMBED_LIMIT // 1_000_000} MB: "
+                f"the images of the first {len(pairs) + 1} pairs take more than {EMBED_LIMIT // 1_000_000} MB: "
                 "review fewer pairs"
             )
         captions = [printable(text, WHITE) for text in (row.caption0, row.caption1)]
@@ -125,10 +125,7 @@ class Review(NamedTuple):
 def read_votes(path: str | os.PathLike[str]) -> Votes:
     """Read what the review page exported; a `ValueError` names the file, and the field that is missing or wrong."""
     source = Path(path)
-    try:
-        content = load_json(source)
-    except ValueError as error:
-        raise ValueError(f"{source} is no JSON: {error}") from error
+    content = read_json(source)
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         schema = content.get("schema") if isinstance(content, dict) else content
         raise ValueError(f"{source}: field 'schema' is {schema!r}, expected {SCHEMA!r}")
@@ -164,7 +161,7 @@ def apply_votes(
         form: Of `eqben_builder.formats.WRITERS`. "folder" keeps what a build's manifest says of it.
         rule: "any": one rejection is enough. "majority": more rejections than acceptances.
         partial: The votes are on a part of the source, as a review of a sample gives.
-        images: The folder that picture paths are relative to, where it is not the source's own.
+        images: The folder that image paths are relative to, where it is not the source's own.
 
     Returns:
         A `Review`; pairs that nobody voted on are kept. `errata.json` lies in the output folder: id, captions,

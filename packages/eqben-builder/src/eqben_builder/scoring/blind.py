@@ -1,4 +1,4 @@
-"""The blind control: a model that sees no picture must stay at chance, or the captions give the answer away."""
+"""The blind control: a model that sees no image must stay at chance, or the captions give the answer away."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from eqben_builder.scoring.intervals import Share, check_sampling, share_of
+from paired_scores.metrics.arrays import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,7 +153,7 @@ def _cross_fitted(
 
 def scored_by(scorer: TextScorer, captions: list[str], name: str = "the scorer") -> NDArray[np.float64]:
     """One finite score a caption, or an error with the scorer's name."""
-    scores = np.asarray(scorer(captions), dtype=np.float64)
+    scores = as_array(scorer(captions), f"scores of {name}").astype(np.float64)
     if scores.shape != (len(captions),) or not np.isfinite(scores).all():
         raise ValueError(f"{name} gave {scores.shape} scores for {len(captions)} captions, or one is not finite")
     return scores

@@ -1,4 +1,4 @@
-"""Pictures are decoded in threads while a model looks at those before."""
+"""Images are decoded in threads while a model looks at those before."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MOST_WORKERS = 8
 def decoded_ahead(
     batches: Iterable[tuple[T, Sequence[Picture]]], *, workers: int | None = None
 ) -> Iterator[tuple[T, list[UInt8[np.ndarray, "h w 3"]]]]:
-    """Yield each batch with its pictures decoded, in order; the next two are decoded meanwhile.
+    """Yield each batch with its images decoded, in order; the next two are decoded meanwhile.
 
     Args:
-        batches: Anything, with the pictures of a batch.
+        batches: Anything, with the images of a batch.
         workers: Threads; by default one a core, at most 8.
 
     Raises:
-        ValueError: A picture that cannot be decoded, when its batch is asked for.
+        ValueError: An image that cannot be decoded, when its batch is asked for.
 
     Example:
         >>> import numpy as np

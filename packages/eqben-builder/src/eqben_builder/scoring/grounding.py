@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from paired_scores.metrics.arrays import as_array, refuse_masked
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -58,7 +60,9 @@ def ground_boundary(similarities: ArrayLike, times: ArrayLike) -> Grounding:
         match their own caption at once. This is the 2 x 2 contrast with that property, in which what a caption or a
         frame scores in general cancels.
     """
-    s, t = np.asarray(similarities, dtype=np.float64), np.asarray(times, dtype=np.float64)
+    s, t = (
+        as_array(given, name).astype(np.float64) for given, name in ((similarities, "similarities"), (times, "times"))
+    )
     if s.ndim != 2 or s.shape[0] != 2 or s.shape[1] < 2 or t.shape != (s.shape[1],):
         raise ValueError(f"similarities have the shape {s.shape} and times {t.shape}: expected (2, f), (f,), f >= 2")
     if not np.isfinite(s).all() or not np.isfinite(t).all():
@@ -107,8 +111,10 @@ def grounding_accuracy(
     if any(not h >= 0 for h in thresholds):
         raise ValueError(f"thresholds = {list(thresholds)}: expected seconds of at least 0")
     errors = []
-    for k, (guess, truth) in enumerate(zip(predicted, true, strict=True)):
-        several = np.atleast_1d(np.asarray(truth, dtype=np.float64))
+    refuse_masked(true, "true")
+    guesses = as_array(predicted, "predicted").astype(np.float64)
+    for k, (guess, truth) in enumerate(zip(guesses, true, strict=True)):
+        several = np.atleast_1d(as_array(truth, f"true, query {k}").astype(np.float64))
         if not several.size:
             raise ValueError(f"query {k} has no true time")
         errors.append(float(np.abs(several - guess).min()))

@@ -1,4 +1,4 @@
-"""Fusion models of transformers that say whether a picture and a caption match: BLIP, BLIP-2, ViLT, BridgeTower."""
+"""Fusion models of transformers that say whether an image and a caption match: BLIP, BLIP-2, ViLT, BridgeTower."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TEXT_SIDE = {"Blip2ForImageTextRetrieval": "qformer_config"}
 
 
 class MatchingModel:
-    """A model with its processor, called with as many pictures as captions.
+    """A model with its processor, called with as many images as captions.
 
     Args:
         model: Of one of transformers' classes for retrieval by fusion.
@@ -54,10 +54,10 @@ class MatchingModel:
         self.longest = int(min(limits))
 
     def __call__(self, images: Sequence[Image], captions: Sequence[str]) -> Float64[np.ndarray, " n"]:
-        """Return the log odds of a match, one for each picture with its caption, higher for a better match.
+        """Return the log odds of a match, one for each image with its caption, higher for a better match.
 
         Args:
-            images: n pictures, uint8 [height, width, 3] of any sizes.
+            images: n images, uint8 [height, width, 3] of any sizes.
             captions: n captions; one that is too long for the model is cut.
         """
         import torch

@@ -15,7 +15,7 @@ _LIBRARIES = ("open_clip", "clip", "transformers")
 
 
 class OpenClipEncoder:
-    """Features of a model of open_clip, of pictures as they are decoded and of captions as texts.
+    """Features of a model of open_clip, of images as they are decoded and of captions as texts.
 
     Args:
         model: With `encode_image` and `encode_text` over tensors; it is put into evaluation mode.
@@ -42,7 +42,7 @@ class OpenClipEncoder:
         self.model, self.preprocess, self.tokenizer, self.device = model.eval(), preprocess, tokenizer, device
 
     def encode_image(self, images: Sequence[UInt8[np.ndarray, "h w 3"]]) -> Float32[np.ndarray, "n d"]:
-        """Return features of pictures, uint8 [height, width, 3] of any sizes."""
+        """Return features of images, uint8 [height, width, 3] of any sizes."""
         import torch
         from PIL import Image
 
@@ -60,7 +60,7 @@ class OpenClipEncoder:
 
 
 def check_encoder(encoder: object) -> None:
-    """Say how a library's own model becomes an encoder of pictures and captions.
+    """Say how a library's own model becomes an encoder of images and captions.
 
     Raises:
         TypeError: A model of open_clip, clip or transformers, which takes tensors.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqben_builder.untrusted import opened_csv, within
+from eqben_builder.untrusted import opened_csv
+from wary_files.limits import within
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +28,7 @@ _SHOWN = 10
 
 def read_scores(
     path: str | os.PathLike[str], ids: Sequence[str] | None = None, *, foils: bool = False
-) -> Float64[np.ndarray, "n 2 *pictures"]:
+) -> Float64[np.ndarray, "n 2 *images"]:
     r"""Read the similarities of pairs, and refuse what is missing, doubled or not a number.
 
     npz: an array "scores" [n, 2, 2] (caption, image); "ids" may stand beside it. csv: the columns of `COLUMNS`, "id".
@@ -64,8 +65,8 @@ def read_scores(
     wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(wrong):
         raise ValueError(f"{source}: {len(wrong)} rows hold a score that is no finite number: rows {_some(wrong)}")
-    if ids is not None:
-        values = values[_order(source, names, list(ids), len(values))]
+    if ids is not None or names is not None:  # ids of the file's own, too, may not come twice
+        values = values[_order(source, names, names or [] if ids is None else list(ids), len(values))]
     if not len(values):
         raise ValueError(f"{source} holds no scores")
     return values if foils else values.reshape(-1, 2, 2)
@@ -95,7 +96,7 @@ def _npz(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
     try:
         with zipfile.ZipFile(source) as archive:
             for member in archive.infolist():
-                within(member.file_size, "member_bytes", f"{source}, array {member.filename!r}")
+                within(member.file_size, "bytes", f"{source}, array {member.filename!r}")
         with np.load(source, allow_pickle=False) as arrays:
             held = {name: arrays[name] for name in arrays.files}
     except FileNotFoundError:

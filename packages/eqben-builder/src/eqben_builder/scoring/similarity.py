@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DualEncoder(Protocol):
-    """Features of pictures and of captions in one space; they need not be normalised."""
+    """Features of images and of captions in one space; they need not be normalised."""
 
     def encode_image(self, images: Sequence[Image]) -> ArrayLike:
         """uint8 [height, width, 3] each, of any sizes, to [n, d]."""
@@ -33,25 +33,25 @@ class DualEncoder(Protocol):
 
 def dual_similarities(
     rows: Iterable[PairRow], encoder: DualEncoder, *, batch: int = 64
-) -> Float64[np.ndarray, "n 2 *pictures"]:
-    """Cosines of every caption with every picture of its pair.
+) -> Float64[np.ndarray, "n 2 *images"]:
+    """Cosines of every caption with every image of its pair.
 
     s[k, c, i] = <t_c, v_i> / (|t_c| |v_i|).
 
     Args:
-        rows: Pairs, read as they are needed; all of two pictures, or all of one (VALSE's).
+        rows: Pairs, read as they are needed; all of two images, or all of one (VALSE's).
         encoder: The model.
-        batch: Pairs at once, at least 1; a picture or caption that comes several times among them is encoded once.
+        batch: Pairs at once, at least 1; an image or caption that comes several times among them is encoded once.
 
     Returns:
-        float64 [n, 2, 2]: caption, picture; [n, 2] for rows of one picture: caption, foil.
+        float64 [n, 2, 2]: caption, image; [n, 2] for rows of one image: caption, foil.
 
     Raises:
-        ValueError: No rows; rows of one and of two pictures; features of a wrong shape, not finite, or all zero.
+        ValueError: No rows; rows of one and of two images; features of a wrong shape, not finite, or all zero.
         TypeError: A model of open_clip or transformers as it is: see `OpenClipEncoder`.
 
     Numerics:
-        Two batches of pictures are decoded ahead in threads.
+        Two batches of images are decoded ahead in threads.
 
     Example:
         >>> from eqben_builder.formats import PairRow, Picture, encode_png
@@ -69,30 +69,30 @@ def dual_similarities(
     check_encoder(encoder)
     for (batch_rows, at), pictures in decoded_ahead(_with_pictures(rows, batch)):
         captions, of = _distinct([text for row in batch_rows for text in (row.caption0, row.caption1)])
-        images = unit_rows(encoder.encode_image(pictures), len(pictures), "pictures")
+        images = unit_rows(encoder.encode_image(pictures), len(pictures), "images")
         texts = unit_rows(encoder.encode_text(captions), len(captions), "captions")
         v, t = images[at].reshape(len(batch_rows), -1, images.shape[1]), texts[of].reshape(len(batch_rows), 2, -1)
         if v.shape[2] != t.shape[2]:
-            raise ValueError(f"pictures have {v.shape[2]} features and captions {t.shape[2]}: expected as many")
+            raise ValueError(f"images have {v.shape[2]} features and captions {t.shape[2]}: expected as many")
         parts.append(np.einsum("ncd,nid->nci", t, v))
     return _joined(parts)
 
 
 def fusion_similarities(
     rows: Iterable[PairRow], score: Callable[[Sequence[Image], Sequence[str]], ArrayLike], *, batch: int = 16
-) -> Float64[np.ndarray, "n 2 *pictures"]:
-    """Scores of a model that sees a picture and a caption together: four of each pair.
+) -> Float64[np.ndarray, "n 2 *images"]:
+    """Scores of a model that sees an image and a caption together: four of each pair.
 
     Args:
         rows: As in `dual_similarities`.
-        score: From n pictures and n captions to n numbers, such as logits or probabilities of a match.
-        batch: Pairs at once, at least 1: four times as many combinations, or twice for rows of one picture.
+        score: From n images and n captions to n numbers, such as logits or probabilities of a match.
+        batch: Pairs at once, at least 1: four times as many combinations, or twice for rows of one image.
 
     Returns:
         As `dual_similarities`.
 
     Raises:
-        ValueError: No rows; rows of one and of two pictures; another number of scores, or one that is not finite.
+        ValueError: No rows; rows of one and of two images; another number of scores, or one that is not finite.
 
     Example:
         >>> from eqben_builder.formats import PairRow, Picture, encode_png
@@ -120,7 +120,7 @@ def fusion_similarities(
 def combined(
     score: Callable[[Sequence[Image], Sequence[str]], ArrayLike], images: Sequence[Image], captions: Sequence[str]
 ) -> NDArray[np.float64]:
-    """One finite score for each picture and caption; a `ValueError` for any other answer of a model."""
+    """One finite score for each image and caption; a `ValueError` for any other answer of a model."""
     scores = np.asarray(score(images, captions), dtype=np.float64)
     if scores.shape != (len(images),) or not np.isfinite(scores).all():
         raise ValueError(f"the model gave {scores.shape} scores for {len(images)} combinations, or one not finite")
@@ -130,7 +130,7 @@ def combined(
 def _with_pictures(
     rows: Iterable[PairRow], batch: int
 ) -> Iterator[tuple[tuple[list[PairRow], list[int]], list[Picture]]]:
-    """Batches of pairs, which of the distinct pictures each shows, and these."""
+    """Batches of pairs, which of the distinct images each shows, and these."""
     for batch_rows in _batches(rows, batch):
         pictures, at = _distinct([picture for row in batch_rows for picture in row.pictures()])
         yield (batch_rows, at), pictures
@@ -145,7 +145,7 @@ def _batches(rows: Iterable[PairRow], batch: int) -> Iterator[list[PairRow]]:
         for row in batch_rows:
             pictures = pictures or len(row.pictures())
             if len(row.pictures()) != pictures:
-                raise ValueError(f"pair {row.id!r} has {len(row.pictures())} pictures, those before have {pictures}")
+                raise ValueError(f"pair {row.id!r} has {len(row.pictures())} images, those before have {pictures}")
         yield batch_rows
 
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from eqben_builder.scoring.intervals import Share, check_sampling, effective, share_of
+from paired_scores.labels import as_labels
+from paired_scores.metrics.arrays import as_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from jaxtyping import Bool, Float, Float64
     from numpy.typing import ArrayLike, NDArray
@@ -89,7 +91,7 @@ def winoground_scores(
 def comparisons(s: Float[np.ndarray, "n 2 2"]) -> tuple[Bool[np.ndarray, "n 3"], Bool[np.ndarray, "n 2"]]:
     """Of each pair whether text, image and group are right, and whether text and image hold an exact tie."""
     own = s[:, (0, 1), (0, 1)]
-    # Of each picture the other caption's score, and of each caption the other picture's.
+    # Of each image the other caption's score, and of each caption the other image's.
     swapped = (s[:, (1, 0), (0, 1)], s[:, (0, 1), (1, 0)])
     text, image = ((own > wrong).all(axis=1) for wrong in swapped)
     tied = np.stack([(own == wrong).any(axis=1) for wrong in swapped], axis=1)
@@ -98,7 +100,7 @@ def comparisons(s: Float[np.ndarray, "n 2 2"]) -> tuple[Bool[np.ndarray, "n 3"],
 
 def checked_scores(scores: ArrayLike) -> Float64[np.ndarray, "n 2 2"]:
     """Scores as float64 [n, 2, 2], or an error with the shape or the first entry that is not finite."""
-    s = np.asarray(scores, dtype=np.float64)
+    s = as_array(scores, "scores").astype(np.float64)
     if s.ndim != 3 or s.shape[1:] != (2, 2) or not len(s):
         raise ValueError(f"scores have shape {s.shape}, expected (n, 2, 2) with n >= 1: scores[k, caption, image]")
     if not np.isfinite(s).all():
@@ -202,7 +204,7 @@ def score_table(
     subsets: Sequence[str] | None = None,
     aspects: Sequence[str] | None = None,
     *,
-    clusters: Sequence[str] | None = None,
+    clusters: Sequence[Hashable] | None = None,
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
@@ -216,7 +218,7 @@ def score_table(
         scores: [n, 2, 2] with `scores[k, c, i]`, the caption first.
         subsets: [n] names; one subset called "pairs" by default.
         aspects: [n] names; an empty name belongs to no aspect.
-        clusters: [n] names of what pairs share, such as their video: pairs of one name are resampled together. By
+        clusters: [n] labels of what pairs share, such as their video: pairs of one label are resampled together. By
             default every pair is on its own, and intervals of pairs that share frames are too narrow.
         level: Of the intervals, in (0, 1).
         resamples: Bootstrap samples, at least 1.
@@ -226,7 +228,7 @@ def score_table(
         A `ScoreTable`. "all" pools the pairs: there the largest subset speaks for the rest.
 
     Raises:
-        ValueError: Lengths that differ; what `winoground_scores` refuses.
+        ValueError: Lengths that differ, a pair without a name or label (None, NaN); what `winoground_scores` refuses.
 
     Numerics:
         The bootstrap draws how many pairs of each cell are right in text only, image only, both or neither, from the
@@ -247,8 +249,8 @@ def score_table(
     overall = winoground_scores(scores, level=level, resamples=resamples, seed=seed)
     n = len(overall.outcomes)
     subsets, aspects = _names(subsets, n, "subsets", "pairs"), _names(aspects, n, "aspects", "")
-    shared = None if clusters is None else np.unique(_names(clusters, n, "clusters", ""), return_inverse=True)[1]
-    ties: NDArray[np.bool_] = np.any(comparisons(np.asarray(scores, dtype=np.float64))[1], axis=1)
+    shared = None if clusters is None else _numbered(_labels(clusters, n, "clusters"))
+    ties: NDArray[np.bool_] = np.any(comparisons(checked_scores(scores))[1], axis=1)
     groups: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for k, (subset, aspect) in enumerate(zip(subsets, aspects, strict=True)):
         groups[subset][aspect].append(k)
@@ -291,10 +293,20 @@ def score_table(
 
 
 def _names(values: Sequence[str] | None, n: int, kind: str, default: str) -> list[str]:
-    names = [default] * n if values is None else [str(name) for name in values]
-    if len(names) != n:
-        raise ValueError(f"{len(names)} {kind} for {n} pairs")
-    return names
+    return [default] * n if values is None else [str(name) for name in _labels(values, n, kind)]
+
+
+def _labels(values: Sequence[Hashable], n: int, kind: str) -> list[Hashable]:
+    labels = as_labels(values, kind)
+    if len(labels) != n:
+        raise ValueError(f"{len(labels)} {kind} for {n} pairs")
+    return labels
+
+
+def _numbered(labels: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Numbers of clusters, in the order of their names."""
+    number = {label: at for at, label in enumerate(sorted(set(labels), key=str))}
+    return np.array([number[label] for label in labels])
 
 
 def _bootstrap(

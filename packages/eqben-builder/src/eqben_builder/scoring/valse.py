@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from eqben_builder.scoring.intervals import Share, check_sampling, share_of
+from paired_scores.metrics.arrays import as_array
 
 if TYPE_CHECKING:
     from jaxtyping import Bool
@@ -144,7 +145,7 @@ def _thresholds(s: NDArray[np.float64], scale: str, seed: int) -> tuple[tuple[fl
 
 
 def _checked(scores: ArrayLike) -> NDArray[np.float64]:
-    s = np.asarray(scores, dtype=np.float64)
+    s = as_array(scores, "scores").astype(np.float64)
     if s.ndim != 2 or s.shape[1] != 2 or not len(s):
         raise ValueError(f"scores have shape {s.shape}, expected (n, 2) with n >= 1: caption, foil")
     wrong = np.flatnonzero(~np.isfinite(s).all(axis=1))

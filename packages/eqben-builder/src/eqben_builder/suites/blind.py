@@ -1,7 +1,9 @@
-"""What a model reaches that never looks at a picture: the shorter caption, a bigram model, a user's own."""
+"""What a model reaches that never looks at an image: the shorter caption, a bigram model, a user's own."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from eqben_builder.scoring.blind import TextScorer
     from eqben_builder.suites.files import SuiteRow
+
+
+_WORD = re.compile(r"\w+")
 
 
 class Difference(NamedTuple):
@@ -37,9 +42,9 @@ def blind_outcomes(
 ) -> dict[str, Outcome]:
     """Each blind line's outcomes on the questions that captions alone could answer.
 
-    These are questions with wrong captions: of two pictures' own captions both are true, and a wrong picture changes no
+    These are questions with wrong captions: of two images' own captions both are true, and a wrong image changes no
     word, so that a blind model gets nothing there. "shorter": the caption of fewer characters is taken. "bigram": two
-    bigram models are learnt, of the right and of the wrong captions of the other folds' pictures; the caption that is
+    bigram models are learnt, of the right and of the wrong captions of the other folds' images; the caption that is
     likeliest to be a right one is taken. A scorer of your own: the caption that it scores highest. A tie is wrong.
     Statements: "bigram" says true where that is likelier.
 
@@ -78,6 +83,33 @@ def blind_outcomes(
     return outcomes
 
 
+def bag_of_words_outcome(rows: Sequence[SuiteRow]) -> Outcome | None:
+    """What is the most that a model of words without their order can reach: of captions of the same words it draws one.
+
+    Of questions with one image, right and wrong captions; None without any. `tied` marks those in which a wrong
+    caption has the words of the right one, in another order: order alone decides them.
+
+    Example:
+        >>> from eqben_builder.formats import Picture
+        >>> from eqben_builder.suites import SuiteRow
+        >>> captions = ("a dog on a cat", "a cat on a dog")
+        >>> row = SuiteRow("0", "swap_obj", "captions", (Picture(content=b""),), captions, "0")
+        >>> outcome = bag_of_words_outcome([row])
+        >>> outcome.right.tolist(), outcome.tied.tolist()
+        ([0.5], [True])
+    """
+    entries = []
+    for k, row in enumerate(rows):
+        if row.shape == "captions":
+            first, *wrong = (Counter(_WORD.findall(caption.lower())) for caption in row.captions)
+            same = sum(words == first for words in wrong)
+            entries.append((k, 1 / (1 + same), same > 0))
+    if not entries:
+        return None
+    places, right, tied = zip(*entries, strict=True)
+    return Outcome(np.array(places, np.intp), np.array(right), np.array(tied, bool), np.full(len(places), np.nan))
+
+
 def _bigram(rows: Sequence[SuiteRow], texts: list[str], at: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
     """Mean log-ratio a word of each text under right and under wrong captions of the other folds."""
     right = np.concatenate([_right(row) for row in rows])
@@ -103,7 +135,7 @@ def paired_difference(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Difference:
-    """Whether one line is right more often than another, on the same questions; pictures' questions go together."""
+    """Whether one line is right more often than another, on the same questions; images' questions go together."""
     if not len(first) == len(second) == len(clusters) or not len(first):
         raise ValueError(f"{len(first)}, {len(second)} outcomes, {len(clusters)} clusters: expected as many, and some")
     check_sampling(level, resamples)

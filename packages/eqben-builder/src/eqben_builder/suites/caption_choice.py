@@ -1,4 +1,4 @@
-"""Readers of suites with one picture, its caption and wrong captions."""
+"""Readers of suites with one image, its caption and wrong captions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from eqben_builder.suites.files import Files, column_picture, field_of, tables_of, text_of, whole_number
+from eqben_builder.suites.files import Files, column_picture, csv_rows, field_of, tables_of, text_of, whole_number
 from eqben_builder.untrusted import text_of_file
 
 if TYPE_CHECKING:
@@ -31,11 +31,22 @@ WHATSUP = {
     "coco_two": "coco_qa_two_obj.json", "vg_one": "vg_qa_one_obj.json", "vg_two": "vg_qa_two_obj.json",
 }  # fmt: skip
 NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NEGBENCH = {
+    "coco": "COCO_val_mcq_llama3.1_rephrased.csv",
+    "voc2007": "VOC2007_mcq_llama3.1_rephrased.csv",
+    "synthetic": "synthetic_mcq_llama3.1_rephrased.csv",
+}
+_CHOICES = 4
+_NEGBENCH_FOLDERS = {
+    "coco": ("val2017",),
+    "voc2007": ("JPEGImages", "VOC2007/JPEGImages", "VOCdevkit/VOC2007/JPEGImages"),
+    "synthetic": ("images", "synthetic"),
+}
 #: VALSE scores rows that at least so many of three annotators found right.
 VALSE_VOTES = 2
 #: The official scorer reads no further in a file of VL-CheckList.
 CHECKLIST_ROWS = 1000
-#: Most common roots of Visual Genome's pictures.
+#: Most common roots of Visual Genome's images.
 _GENOME = ("{}", "VG_100K/{}", "VG_100K_2/{}", "images/{}", "vg/VG_100K/{}", "vg/VG_100K_2/{}")
 
 
@@ -115,7 +126,7 @@ def _stored_order(files: Files, subset: str) -> Iterator[SuiteRow]:
 
 
 def _frozen_order(files: Files, folder: Path, subset: str) -> Iterator[SuiteRow]:
-    """MTEB's draw: five rows hold the same picture, which is told by its bytes."""
+    """MTEB's draw: five rows hold the same image, which is told by its bytes."""
     drawn: dict[bytes, ColumnPicture] = {}
     number = 0
     for path, table in tables_of(folder, "*.parquet"):
@@ -209,7 +220,7 @@ _SETTING = re.compile(r'^\s*(ANNO_PATH|IMG_ROOT)\s*:\s*"?([^"\n]*?)"?\s*$', re.M
 
 
 def checklist(files: Files) -> Iterator[SuiteRow]:
-    """VL-CheckList: `corpus/v1/**.yaml` name a JSON of [picture, POS and NEG] and an image root; 1,000 rows of each."""
+    """VL-CheckList: `corpus/v1/**.yaml` name a JSON of [image, POS and NEG] and an image root; 1,000 rows of each."""
     corpus = sorted((files.own / "corpus" / "v1").rglob("*.yaml"))
     if not corpus:
         raise FileNotFoundError(f"{files.own} holds no corpus/v1/**/*.yaml")
@@ -225,7 +236,7 @@ def _checklist_file(files: Files, name: str, images: str, subset: str) -> Iterat
     rows = list(files.json(name, kind=list))
     for where, number, entry in rows[:CHECKLIST_ROWS]:
         if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], str):
-            raise ValueError(f"{where}: expected [picture, texts], found {str(entry)[:60]}")
+            raise ValueError(f"{where}: expected [image, texts], found {str(entry)[:60]}")
         listed = [field_of(entry[1], key, where) for key in ("POS", "NEG")]
         if not all(isinstance(texts, list) and texts and isinstance(texts[0], str) for texts in listed):
             raise ValueError(f"{where}: fields 'POS' and 'NEG' should be lists of texts, found {str(listed)[:60]}")
@@ -238,7 +249,7 @@ def _checklist_file(files: Files, name: str, images: str, subset: str) -> Iterat
 
 
 def whatsup(files: Files) -> Iterator[SuiteRow]:
-    """What'sUp's controlled pictures A and B (four captions), and COCO and GQA of one or two objects (two captions)."""
+    """What'sUp's controlled images A and B (four captions), and COCO and GQA of one or two objects (two captions)."""
     for subset, name in WHATSUP.items():
         for where, number, row in files.json(name, f"data/{name}", kind=list):
             if subset in "ab":
@@ -256,7 +267,7 @@ def whatsup(files: Files) -> Iterator[SuiteRow]:
 
 
 def _placed(path: str, subset: str) -> dict[str, str]:
-    """The pair (left and right, or the two others) and the set of four that a controlled picture belongs to."""
+    """The pair (left and right, or the two others) and the set of four that a controlled image belongs to."""
     stem = Path(path).stem
     match = re.fullmatch(r"(.+?)_(left_of|right_of|on|under|in-front_of|behind)_(.+)", stem)
     if match is None:
@@ -269,7 +280,7 @@ def _placed(path: str, subset: str) -> dict[str, str]:
 def countbench(files: Files) -> Iterator[SuiteRow]:
     """CountBench: the caption against the eight with another number word in its place.
 
-    Pictures are links: those that were fetched lie in `images/`, named by the row's number or the link's last part.
+    Images are links: those that were fetched lie in `images/`, named by the row's number or the link's last part.
     """
     for where, number, row in files.json("CountBench.json", kind=list):
         caption, count = text_of(row, "text", where), field_of(row, "number", where)
@@ -284,6 +295,29 @@ def countbench(files: Files) -> Iterator[SuiteRow]:
         named = [f"images/{number}{ending}" for ending in (".jpg", ".png", ".webp")]
         picture = files.picture(*named, f"images/{PurePosixPath(link.split('?')[0]).name}")
         yield from files.row(str(number), str(count), "captions", [picture], captions, link)
+
+
+def negbench(files: Files) -> Iterator[SuiteRow]:
+    """NegBench's tables of images: an image, four captions, and which is right; subsets by table and kind of caption.
+
+    `image_path` is a path on the authors' machine: its last part is looked for.
+    """
+    present = {name: table for name, table in NEGBENCH.items() if files.has(table, f"images/{table}")}
+    if not present:
+        files.find(*NEGBENCH.values())
+    for name, table in present.items():
+        path = files.find(table, f"images/{table}")
+        for number, (where, row) in enumerate(csv_rows(path.read_bytes(), str(path))):
+            place = PurePosixPath(text_of(row, "image_path", where).replace("\\", "/"))
+            captions = [text_of(row, f"caption_{choice}", where) for choice in range(_CHOICES)]
+            answer = text_of(row, "correct_answer", where).strip().removesuffix(".0")
+            if answer not in map(str, range(_CHOICES)):
+                raise ValueError(f"{where}: field 'correct_answer' is {answer!r}, expected 0 to {_CHOICES - 1}")
+            right = int(answer)
+            ordered = [captions[right], *(caption for choice, caption in enumerate(captions) if choice != right)]
+            kind = text_of(row, "correct_answer_template", where).strip() or "all"
+            picture = files.picture(*(f"{folder}/{place.name}" for folder in _NEGBENCH_FOLDERS[name]), place.name)
+            yield from files.row(f"{name}/{number}", f"{name}/{kind}", "captions", [picture], ordered, place.name)
 
 
 def _renumbered(caption: str, word: re.Pattern[str], number: str) -> str:

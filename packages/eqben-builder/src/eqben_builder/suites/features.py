@@ -1,4 +1,4 @@
-"""Features of every picture and caption of a suite, each encoded once, and the similarities of each question."""
+"""Features of every image and caption of a suite, each encoded once, and the similarities of each question."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _CHUNK = 4096
 
 
 class Features(NamedTuple):
-    """Unit features of a suite's pictures and captions, and where each of them stands.
+    """Unit features of a suite's images and captions, and where each of them stands.
 
-    images: [pictures, d].
+    images: [images, d].
     texts: [captions, d].
-    image_at: Picture -> row of `images`.
+    image_at: Image -> row of `images`.
     text_at: Caption -> row of `texts`.
 
     Example:
@@ -51,7 +51,7 @@ class Features(NamedTuple):
 class Similarities(NamedTuple):
     """Cosines of the questions.
 
-    values: One array [captions, pictures] a question, in their order.
+    values: One array [captions, images] a question, in their order.
     texts: Of questions with paraphrases: cosines of the captions with one another, [captions, captions]; else None.
 
     Example:
@@ -66,16 +66,16 @@ class Similarities(NamedTuple):
 def encode_rows(
     rows: Sequence[SuiteRow], encoder: DualEncoder, *, batch: int = 64, progress: Progress | None = None
 ) -> Features:
-    """Encode every picture and every caption once.
+    """Encode every image and every caption once.
 
     Args:
         rows: Of one suite.
-        encoder: The model; pictures come as uint8 [height, width, 3] of any size.
+        encoder: The model; images come as uint8 [height, width, 3] of any size.
         batch: At once, at least 1.
-        progress: Called with "pictures", then "captions".
+        progress: Called with "images", then "captions".
 
     Raises:
-        ValueError: Features of a wrong shape, not finite, or all zero; a picture that cannot be decoded.
+        ValueError: Features of a wrong shape, not finite, or all zero; an image that cannot be decoded.
         TypeError: A model of open_clip or transformers as it is: see `OpenClipEncoder`.
 
     Example:
@@ -95,7 +95,7 @@ def encode_rows(
     captions = list(dict.fromkeys(caption for row in rows for caption in row.captions))
     images, texts = (unit_rows(*part, np.float32) for part in encoded(pictures, captions, encoder, batch, progress))
     if images.shape[1] != texts.shape[1]:
-        raise ValueError(f"pictures have {images.shape[1]} features and captions {texts.shape[1]}")
+        raise ValueError(f"images have {images.shape[1]} features and captions {texts.shape[1]}")
     image_at = {picture: k for k, picture in enumerate(pictures)}
     return Features(images, texts, image_at, {caption: k for k, caption in enumerate(captions)})
 
@@ -107,7 +107,7 @@ def encoded(
     batch: int,
     progress: Progress | None,
 ) -> Iterator[tuple[NDArray[np.float32], int, str]]:
-    """float32 features of pictures, then of captions, as the encoder gives them; each with how many, and of what."""
+    """float32 features of images, then of captions, as the encoder gives them; each with how many, and of what."""
     if batch < 1:
         raise ValueError(f"batch = {batch!r}, expected at least 1")
     check_encoder(encoder)
@@ -118,8 +118,8 @@ def encoded(
     for done, images in decoded_ahead(chunks):
         parts.append(np.asarray(encoder.encode_image(images), dtype=np.float32))
         if progress is not None:
-            progress("pictures", done, len(pictures))
-    yield np.concatenate(parts), len(pictures), "pictures"
+            progress("images", done, len(pictures))
+    yield np.concatenate(parts), len(pictures), "images"
     parts = []
     for start in range(0, len(captions), batch):
         parts.append(np.asarray(encoder.encode_text(list(captions[start : start + batch])), dtype=np.float32))
@@ -129,17 +129,17 @@ def encoded(
 
 
 def similarities(rows: Sequence[SuiteRow], features: Features) -> Similarities:
-    """Cosines of each question's captions with its pictures, from features.
+    """Cosines of each question's captions with its images, from features.
 
     Args:
         rows: The questions.
-        features: Of all their pictures and captions.
+        features: Of all their images and captions.
 
     Returns:
-        One array [captions, pictures] a question, in their order.
+        One array [captions, images] a question, in their order.
 
     Raises:
-        KeyError: A picture or caption without a feature.
+        KeyError: An image or caption without a feature.
 
     Numerics:
         float32 products, some thousand questions of one size at a time.
@@ -184,21 +184,21 @@ def similarities_of(
     batch: int = 64,
     progress: Progress | None = None,
 ) -> Similarities:
-    """Score each question by a model that sees a picture and a caption together.
+    """Score each question by a model that sees an image and a caption together.
 
     Args:
         rows: Of one suite.
-        score: From n pictures, uint8 [height, width, 3], and n captions to n numbers: a fusion encoder's logit of a
+        score: From n images, uint8 [height, width, 3], and n captions to n numbers: a fusion encoder's logit of a
             match, or a generative model's probability that the answer to "does this image show …?" is yes.
         batch: Combinations at once, at least 1; those of one question stay together.
         progress: Called with "combinations".
 
     Returns:
-        One array [captions, pictures] a question, in their order. "text only" of paraphrases, which compares captions
+        One array [captions, images] a question, in their order. "text only" of paraphrases, which compares captions
         alone, is left out.
 
     Raises:
-        ValueError: Another number of scores, one that is not finite; a picture that cannot be decoded.
+        ValueError: Another number of scores, one that is not finite; an image that cannot be decoded.
 
     Example:
         >>> from eqben_builder.formats import Picture, encode_png
@@ -235,7 +235,7 @@ def similarities_of(
 
 
 def _together(rows: Sequence[SuiteRow], batch: int) -> Iterator[tuple[list[SuiteRow], list[Picture]]]:
-    """Questions of at most so many combinations, at least one question, with their pictures."""
+    """Questions of at most so many combinations, at least one question, with their images."""
     chunk: list[SuiteRow] = []
     size = 0
     for row in rows:

@@ -1,4 +1,4 @@
-"""A suite's files under a data root, and the questions read from them: pictures that are missing are counted."""
+"""A suite's files under a data root, and the questions read from them: images that are missing are counted."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from eqben_builder.formats.row import Picture, text
-from eqben_builder.untrusted import load_json, most, opened_zip, variable_of, within
+from eqben_builder.untrusted import opened_zip
+from wary_files.json_files import read_json
+from wary_files.limits import most, variable, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: Roots of pictures that several suites share, beside the suite's own folder.
+#: Roots of images that several suites share, beside the suite's own folder.
 SHARED = ("", "coco", "visual_genome", "flickr30k", "swig")
 
 
-#: captions: one picture, the right caption first, then wrong ones. pairs: two pictures, the i-th caption is the i-th's.
-#: paraphrases: one picture, right captions, then one wrong one. images: one caption, the right picture first.
-#: statement: one picture, one caption, true or false.
+#: captions: one image, the right caption first, then wrong ones. pairs: two images, the i-th caption is the i-th's.
+#: paraphrases: one image, right captions, then one wrong one. images: one caption, the right image first.
+#: statement: one image, one caption, true or false.
 Shape = Literal["captions", "pairs", "paraphrases", "images", "statement"]
 
 
@@ -37,13 +39,13 @@ class SuiteRow:
         shape: What is asked.
         images: Decoded when they are asked for.
         captions: In the order of the shape.
-        cluster: What questions share that are not independent, most often the picture's name.
+        cluster: What questions share that are not independent, most often the image's name.
         group: What the subset is averaged over where its score is a macro average, such as a relation.
         sets: Name of a measure -> name of the set of questions that must all be right.
         label: Of a statement: whether it is true.
 
     Raises:
-        ValueError: Numbers of pictures and captions that the shape does not have.
+        ValueError: Numbers of images and captions that the shape does not have.
 
     Example:
         >>> from eqben_builder.formats import Picture
@@ -72,13 +74,13 @@ class SuiteRow:
             "statement": pictures == 1 and texts == 1 and self.label is not None,
         }[self.shape]
         if not fits:
-            raise ValueError(f"question {self.id!r} of shape {self.shape!r} has {pictures} pictures, {texts} captions")
+            raise ValueError(f"question {self.id!r} of shape {self.shape!r} has {pictures} images, {texts} captions")
 
 
 class Files:
     """Where one suite is read from, and what was found amiss.
 
-    Pictures are decoded as the authors' code and whoever published scores decode them, by
+    Images are decoded as the authors' code and whoever published scores decode them, by
     `Image.open(...).convert("RGB")`, which drops transparency and EXIF's orientation.
     """
 
@@ -91,8 +93,8 @@ class Files:
         self.left_out: Counter[str] = Counter()
         self.notes: list[str] = []
         self.sets: Counter[tuple[str, str]] = Counter()
-        """Questions of each set, by measure and name, missing pictures or not."""
-        self._at = ""  # the entry that is read, for errors about its pictures and captions
+        """Questions of each set, by measure and name, missing images or not."""
+        self._at = ""  # the entry that is read, for errors about its images and captions
 
     def find(self, *names: str) -> Path:
         """The first of these annotation files that is there."""
@@ -108,7 +110,7 @@ class Files:
     def json(self, *names: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Iterator[tuple[str, Any, Any]]:
         """The entries of a JSON list or object, each with the place that errors name and its index or key."""
         path = self.find(*names)
-        content = load_json(path)
+        content = read_json(path)
         if not isinstance(content, kind):
             raise ValueError(f"{path}: expected a JSON {kind.__name__}, found a {type(content).__name__}")
         entries = content.items() if isinstance(content, dict) else enumerate(content)
@@ -125,7 +127,7 @@ class Files:
                 for member in archive.infolist():
                     inside = PurePosixPath(member.filename)
                     if inside.match(pattern) and inside.name not in contents and not inside.name.startswith("._"):
-                        within(member.file_size, "member_bytes", f"{path}:{member.filename}")
+                        within(member.file_size, "bytes", f"{path}:{member.filename}")
                         contents[inside.name] = archive.read(member)
         for name, content in contents.items():
             rows = [row for _, row in csv_rows(content, name)]
@@ -160,7 +162,7 @@ class Files:
         sets: Mapping[str, str] | None = None,
         label: bool | None = None,
     ) -> Iterator[SuiteRow]:
-        """The question, or none where a picture of it is missing, which is counted."""
+        """The question, or none where an image of it is missing, which is counted."""
         if not isinstance(captions, list | tuple) or not all(isinstance(caption, str) for caption in captions):
             raise ValueError(f"{self._at}captions should be a list of texts, found {str(captions)[:60]}")
         self.sets.update((sets or {}).items())
@@ -262,7 +264,7 @@ def _box(box: Sequence[float | str], where: str) -> tuple[int, int, int, int]:
     except (TypeError, ValueError, OverflowError):
         finite = False
     if not finite:
-        raise ValueError(f"the box {tuple(box)} of {where} is no box")
+        raise ValueError(f"the box {tuple(box)} of {where}: expected left, top, width and height in pixels")
     left, top, right, bottom = round(x), round(y), round(x + width), round(y + height)
     if right <= left or bottom <= top:
         raise ValueError(f"the box {tuple(box)} of {where} holds no pixel")
@@ -271,7 +273,7 @@ def _box(box: Sequence[float | str], where: str) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class ColumnPicture(Picture):
-    """A picture in a table; of an arrow file only what is looked at is in memory."""
+    """An image in a table; of an arrow file only what is looked at is in memory."""
 
     table: Any = field(default=None, repr=False, compare=False)
     column: str = ""
@@ -282,12 +284,12 @@ class ColumnPicture(Picture):
         held = self.table.column(self.column)[self.row].as_py()
         content = held.get("bytes") if isinstance(held, dict) else held
         if not isinstance(content, bytes) or not content:
-            raise ValueError(f"{self.name}: column {self.column!r} holds no picture's bytes in row {self.row}")
+            raise ValueError(f"{self.name}: column {self.column!r} holds no image's bytes in row {self.row}")
         return content
 
 
 def column_picture(table: Any, column: str, row: int, path: Path) -> ColumnPicture:
-    """The picture of a row; a `ValueError` where there is no such column."""
+    """The image of a row; a `ValueError` where there is no such column."""
     if column not in table.column_names:
         raise ValueError(f"{path}: no column {column!r}; there are {', '.join(table.column_names)}")
     return ColumnPicture(path, f"{column}, row {row}", table=table, column=column, row=row)
@@ -325,13 +327,11 @@ def _unpacked(pa: Any, path: Path) -> Any:
     """The table of a parquet file; one that unpacks to too much is refused while it is read."""
     from eqben_builder.formats.parquet import batches
 
-    size, held, limit = 0, [], max(most("member_bytes"), _UNPACKED * path.stat().st_size)
+    size, held, limit = 0, [], max(most("bytes"), _UNPACKED * path.stat().st_size)
     with pa.parquet.ParquetFile(path) as file:
         for batch in batches(file, path):
             size += batch.nbytes
             if size > limit:
-                raise ValueError(
-                    f"{path} unpacks to more than {limit:,} bytes; {variable_of('member_bytes')} sets another limit"
-                )
+                raise ValueError(f"{path} unpacks to more than {limit:,} bytes; {variable('bytes')} sets another limit")
             held.append(batch)
         return pa.Table.from_batches(held, file.schema_arrow)

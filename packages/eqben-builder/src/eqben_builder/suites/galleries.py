@@ -1,4 +1,4 @@
-"""Retrieval over a gallery of pictures and captions: COCO's and Flickr30k's test split by Karpathy, and its scores.
+"""Retrieval over a gallery of images and captions: COCO's and Flickr30k's test split by Karpathy, and its scores.
 
 One file of more than 400 lines: each reader of a release stands with the checks of its own form.
 """
@@ -17,7 +17,7 @@ from eqben_builder.scoring.similarity import unit_rows
 from eqben_builder.suites.features import encoded
 from eqben_builder.suites.files import Files, field_of, list_of, text_of, whole_number
 from eqben_builder.suites.published import published_scores
-from eqben_builder.untrusted import load_json
+from wary_files.json_files import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,14 +39,14 @@ _DRAWN = 50
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures and captions that are searched as a whole.
+    """Images and captions that are searched as a whole.
 
     Args:
         name: "coco" or "flickr30k".
-        images: The pictures.
+        images: The images.
         captions: All captions.
         right: Name of a set of judgements ("original", "eccv", "cxc") -> which answers are right, by place: of each
-            picture its captions, and of each caption its pictures. Queries without an entry are not asked.
+            image its captions, and of each caption its images. Queries without an entry are not asked.
         notes: What a reader of the scores should know.
 
     Example:
@@ -63,9 +63,9 @@ class Gallery:
 
 
 def read_gallery(root: str | Path, name: str) -> Gallery:
-    """Karpathy's test split with its pictures, decoded as `Image.open(...).convert("RGB")` does.
+    """Karpathy's test split with its images, decoded as `Image.open(...).convert("RGB")` does.
 
-    COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, pictures under `val2014/`; the extended positives of
+    COCO: `dataset_coco.json` or BLIP's `coco_karpathy_test.json`, images under `val2014/`; the extended positives of
     ECCV Caption, `{eccv,cxc}_{image_to_caption,caption_to_image}.json` beside it, need `dataset_coco.json`, which holds
     the ids. Answers that are not among the 25,000 captions are left out, as the authors' scorer never finds them, and a
     note counts them.
@@ -77,7 +77,7 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
 
     Raises:
         ValueError: Another name; file, row and field.
-        FileNotFoundError: None of the annotation files; a picture that is missing: a smaller gallery is an easier one.
+        FileNotFoundError: None of the annotation files; an image that is missing: a smaller gallery is an easier one.
 
     Example:
         >>> import json, tempfile
@@ -108,7 +108,7 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
         captions += texts
     if files.missing:
         raise FileNotFoundError(
-            f"{len(files.missing)} of {len(entries)} pictures of {name} are missing, such as "
+            f"{len(files.missing)} of {len(entries)} images of {name} are missing, such as "
             f"{next(iter(files.missing))}: a smaller gallery is an easier one"
         )
     right = {"original": (captions_of, {text: [image] for image, own in captions_of.items() for text in own})}
@@ -118,7 +118,7 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
     return Gallery(name, tuple(images), tuple(captions), right, tuple(files.notes))
 
 
-#: (picture, its captions), and the ids of the pictures and of the captions where a file has them.
+#: (image, its captions), and the ids of the images and of the captions where a file has them.
 _Entries = tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]
 
 
@@ -145,16 +145,16 @@ def _entries(files: Files, name: str) -> _Entries:
 
 
 def _once(entries: list[tuple[str, list[str]]], where: str) -> list[tuple[str, list[str]]]:
-    """Entries of pictures that come once each: a second one would be a wrong answer to the first one's captions."""
+    """Entries of images that come once each: a second one would be a wrong answer to the first one's captions."""
     for name, count in Counter(name for name, _ in entries).items():
         if count > 1:
-            raise ValueError(f"{where}: the test split lists the picture {name!r} {count} times")
+            raise ValueError(f"{where}: the test split lists the image {name!r} {count} times")
     return entries
 
 
 def _karpathy(path: Path) -> _Entries:
     entries, image_ids, caption_ids = [], [], []
-    content = load_json(path)
+    content = read_json(path)
     for number, row in enumerate(list_of(field_of(content, "images", str(path)), f"{path}, field 'images'")):
         where = f"{path}, image {number}"
         if field_of(row, "split", where) != "test":
@@ -189,7 +189,7 @@ def _extended(
 
 
 def _places(ids: Sequence[int], field: str, files: Files) -> dict[int, int]:
-    """Places by id; one that stands for two pictures or captions would give the judgements of one to the other."""
+    """Places by id; one that stands for two images or captions would give the judgements of one to the other."""
     places: dict[int, int] = {}
     for place, value in enumerate(ids):
         if places.setdefault(value, place) != place:
@@ -201,7 +201,7 @@ def _places(ids: Sequence[int], field: str, files: Files) -> dict[int, int]:
 def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int, int]) -> dict[int, list[int]]:
     """A file's queries with their right answers, by place; answers beyond the gallery are left out and counted.
 
-    Two captions of ECCV Caption's own file are the sixth ones of their pictures: nothing can find them.
+    Two captions of ECCV Caption's own file are the sixth ones of their images: nothing can find them.
     """
     path = files.find(name)
     table: dict[int, list[int]] = {}
@@ -229,16 +229,16 @@ def _judged(files: Files, name: str, queries: dict[int, int], answers: dict[int,
 def encode_gallery(
     gallery: Gallery, encoder: DualEncoder, *, batch: int = 64, progress: Progress | None = None
 ) -> tuple[Float[np.ndarray, "i d"], Float[np.ndarray, "c d"]]:
-    """Features of a gallery's pictures and captions, in their order.
+    """Features of a gallery's images and captions, in their order.
 
     Args:
         gallery: What `read_gallery` gave.
-        encoder: The model; pictures come as uint8 [height, width, 3] of any size.
+        encoder: The model; images come as uint8 [height, width, 3] of any size.
         batch: At once, at least 1.
-        progress: Called with "pictures", then "captions".
+        progress: Called with "images", then "captions".
 
     Raises:
-        ValueError: `batch` below 1; a picture that cannot be decoded.
+        ValueError: `batch` below 1; an image that cannot be decoded.
 
     Example:
         >>> from eqben_builder.formats import Picture, encode_png
@@ -292,7 +292,7 @@ def gallery_table(
 
     Args:
         gallery: What `read_gallery` gave.
-        images: Features of its pictures, in order; cosines are taken.
+        images: Features of its images, in order; cosines are taken.
         texts: Features of its captions, in order.
         level: Of the intervals, in (0, 1).
         resamples: Bootstrap samples of queries, at least 1.
@@ -302,7 +302,7 @@ def gallery_table(
         Five lines a direction of each set of judgements.
 
     Raises:
-        ValueError: Other numbers of features than of pictures or captions, fewer than ten of either, features that are
+        ValueError: Other numbers of features than of images or captions, fewer than ten of either, features that are
             not finite.
 
     Numerics:
@@ -321,11 +321,11 @@ def gallery_table(
     check_sampling(level, resamples)
     if (len(images), len(texts)) != (len(gallery.images), len(gallery.captions)):
         raise ValueError(
-            f"{len(images)} and {len(texts)} features for {len(gallery.images)} pictures and "
+            f"{len(images)} and {len(texts)} features for {len(gallery.images)} images and "
             f"{len(gallery.captions)} captions"
         )
     if min(len(images), len(texts)) < max(RANKS):
-        raise ValueError(f"{len(images)} pictures and {len(texts)} captions: expected at least {max(RANKS)} of both")
+        raise ValueError(f"{len(images)} images and {len(texts)} captions: expected at least {max(RANKS)} of both")
     lines = []
     for judgements, (captions_of, images_of) in gallery.right.items():
         for direction, queries, answers, right in (

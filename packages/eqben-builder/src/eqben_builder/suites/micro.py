@@ -28,7 +28,7 @@ MICRO = Suite(
         Average("caption choice", Pooled(("captions/*",)), "accuracy"),
         *(Average("pairs", Pooled(("pairs/*",)), measure) for measure in ("text", "image", "group")),
         Average("paraphrases", Pooled(("paraphrases/*",)), "both"),
-        Average("picture choice", Pooled(("images/*",)), "accuracy"),
+        Average("image choice", Pooled(("images/*",)), "accuracy"),
     ),
     "made on the spot: none needed",
     "eqben_builder.micro",
@@ -43,7 +43,7 @@ def micro_suite(*, pairs: int = 60, size: int = 64, seed: int = 0) -> SuiteData:
     Args:
         pairs: Minimal pairs of each kind (attribute, count, relation), at least 1; each gives one question of each of
             the five shapes.
-        size: Side of the pictures in pixels.
+        size: Side of the images in pixels.
         seed: At least 0; the same seed gives the same bytes.
 
     Returns:
@@ -98,7 +98,7 @@ def _questions(pair: Pair[Scene], kind: Kind, index: int, size: int, rng: np.ran
 
 
 def _noisy(image: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Two equal scenes must not be two equal pictures."""
+    """Two equal scenes must not be two equal images."""
     noise = rng.integers(-_NOISE, _NOISE + 1, image.shape)
     noisy: NDArray[np.uint8] = np.clip(image.astype(np.int16) + noise, 0, 255).astype(np.uint8)
     return noisy

@@ -26,7 +26,7 @@ MAIN: Mapping[Shape, str] = {
     "pairs": "group",
     "paraphrases": "both",
 }
-#: Folds in which a statement's threshold is chosen on the other pictures.
+#: Folds in which a statement's threshold is chosen on the other images.
 FOLDS = 5
 
 
@@ -51,7 +51,7 @@ def outcomes_of(rows: Sequence[SuiteRow], similar: Similarities, *, seed: int = 
     captions: "accuracy", s(right) > s(wrong) for all; with several sizes of recall "R@3", "R@5" and "R@10" where at
     least four captions stand to choose. pairs: "text", "image", "group" as in Winoground. paraphrases: "both" (each
     right caption beats the wrong one), "first", "second", and "text only" (cosines of the captions alone). images:
-    "accuracy". statement: "accuracy" at the threshold that is best on the other pictures' folds.
+    "accuracy". statement: "accuracy" at the threshold that is best on the other images' folds.
     """
     if len(similar.values) != len(rows):
         raise ValueError(f"{len(similar.values)} similarities for {len(rows)} questions")
@@ -129,7 +129,7 @@ def _paraphrases(index: int, s: NDArray[np.floating], own: NDArray[np.floating] 
 def _statements(
     rows: Sequence[SuiteRow], places: list[int], scores: NDArray[np.float64], seed: int
 ) -> list[tuple[int, float, bool, float]]:
-    """Each statement at the threshold that is best on the other folds; a picture lies in one fold."""
+    """Each statement at the threshold that is best on the other folds; an image lies in one fold."""
     labels = np.array([bool(rows[index].label) for index in places])
     fold = folds_of([rows[index].cluster for index in places], seed)
     accepted = np.zeros(len(places), dtype=bool)

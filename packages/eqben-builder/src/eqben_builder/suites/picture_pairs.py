@@ -1,4 +1,4 @@
-"""Readers of suites with two pictures and two captions, with paraphrases, with wrong pictures, and with statements."""
+"""Readers of suites with two images and two captions, with paraphrases, with wrong images, and with statements."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ MMVP = (
     "Orientation", "Presence", "State", "Quantity", "Spatial", "Color", "Structural Character", "Text",
     "Camera Perspective",
 )  # fmt: skip
+IMAGES_OF_A_SET = 10
+_SETS = ("image-sets", "image_sets", "games", "images", "data/image-sets")
+_STATIC = "open-images"
 #: What MMVP-VLM's authors put before a statement.
 MMVP_PROMPT = "a photo of "
 
@@ -29,7 +32,7 @@ def winoground(files: Files) -> Iterator[SuiteRow]:
 
 
 def eqben(files: Files) -> Iterator[SuiteRow]:
-    """EqBen's JSON files (AG, YouCook2, GEBC, Kubric's three, SD), each beside its pictures, or the 10 % subset."""
+    """EqBen's JSON files (AG, YouCook2, GEBC, Kubric's three, SD), each beside its images, or the 10 % subset."""
     paths = [path for path in sorted(files.own.glob("*.json")) if not path.name.startswith("eqben_all")]
     if not paths:
         raise FileNotFoundError(f"{files.own} holds no JSON file of EqBen")
@@ -42,13 +45,13 @@ def eqben(files: Files) -> Iterator[SuiteRow]:
 
 def _pair(files: Files, row: Any, subset: str, cluster: str, prefix: str = "") -> Iterator[SuiteRow]:
     if row.image1 is None:
-        raise ValueError(f"pair {row.id!r} has one picture, expected two")
+        raise ValueError(f"pair {row.id!r} has one image, expected two")
     name = f"{prefix}/{row.id}".lstrip("/")
     yield from files.row(name, subset, "pairs", row.pictures(), [row.caption0, row.caption1], cluster)
 
 
 def bivlc(files: Files) -> Iterator[SuiteRow]:
-    """BiVLC's parquet: SugarCrepe's picture and caption, a generated picture for the negative caption; by type."""
+    """BiVLC's parquet: SugarCrepe's image and caption, a generated image for the negative caption; by type."""
     for path, table in tables_of(files.own, "*.parquet"):
         columns = ("image", "caption", "negative_caption", "negative_image", "type", "subtype")
         texts = _texts(table, path, columns[1:3] + columns[4:])
@@ -83,7 +86,7 @@ def _texts(table: Any, path: Path, columns: tuple[str, ...]) -> list[dict[str, s
 
 
 def colorswap(files: Files) -> Iterator[SuiteRow]:
-    """ColorSwap's `data/test.json`: caption_1, caption_2, image_1, image_2, by where the pictures come from."""
+    """ColorSwap's `data/test.json`: caption_1, caption_2, image_1, image_2, by where the images come from."""
     for where, _, row in files.json("data/test.json", "test.json", kind=list):
         places = [text_of(row, f"image_{k}", where) for k in (1, 2)]
         captions = [text_of(row, f"caption_{k}", where) for k in (1, 2)]
@@ -174,9 +177,9 @@ def spec(files: Files) -> Iterator[SuiteRow]:
 
 
 def svo(files: Files) -> Iterator[SuiteRow]:
-    """SVO-Probes' `svo_probes.csv`: a sentence, its picture and one where subject, verb or object differs.
+    """SVO-Probes' `svo_probes.csv`: a sentence, its image and one where subject, verb or object differs.
 
-    Pictures are links: those that were fetched lie in `images/`, named by their id.
+    Images are links: those that were fetched lie in `images/`, named by their id.
     """
     path = files.find("svo_probes.csv", "data/svo_probes.csv")
     for number, (where, row) in enumerate(csv_rows(path.read_bytes(), str(path))):
@@ -188,8 +191,30 @@ def svo(files: Files) -> Iterator[SuiteRow]:
                 yield from files.row(f"{number}/{kind}", kind, "images", pictures, [sentence], names[0])
 
 
+def imagecode(files: Files) -> Iterator[SuiteRow]:
+    """ImageCoDe's `valid_data.json`: descriptions by set of ten images and number of the right one.
+
+    A set's images are in the order of the numbers in their names; sets of Open Images are called static.
+    """
+    for where, key, descriptions in files.json("valid_data.json", "data/valid_data.json", kind=dict):
+        if not isinstance(descriptions, dict):
+            raise ValueError(f"{where}: expected descriptions by number, found {str(descriptions)[:60]}")
+        pictures = [
+            files.picture(*(f"{folder}/{key}/img{number}.jpg" for folder in _SETS), f"{key}/img{number}.jpg")
+            for number in range(IMAGES_OF_A_SET)
+        ]
+        subset = "static" if _STATIC in key else "video"
+        for number in descriptions:
+            caption = text_of(descriptions, number, where).strip()
+            if number not in map(str, range(IMAGES_OF_A_SET)):
+                raise ValueError(f"{where}: the image {number!r}, expected 0 to {IMAGES_OF_A_SET - 1}")
+            right = int(number)
+            ordered = [pictures[right], *(picture for at, picture in enumerate(pictures) if at != right)]
+            yield from files.row(f"{key}/{number}", subset, "images", ordered, [caption], key)
+
+
 def vsr(files: Files) -> Iterator[SuiteRow]:
-    """VSR's `data/splits/SPLIT/test.jsonl`: a picture, a caption, and whether it is true; the folder is the link's."""
+    """VSR's `data/splits/SPLIT/test.jsonl`: an image, a caption, and whether it is true; the folder is the link's."""
     for split in VSR:
         path = files.find(f"data/splits/{split}/test.jsonl", f"splits/{split}/test.jsonl", f"{split}/test.jsonl")
         for number, (where, row) in enumerate(json_lines(path)):

@@ -1,4 +1,4 @@
-"""What a gallery's captions retrieve, picture after picture, by each of several models: EqSim's figure 9."""
+"""What a gallery's captions retrieve, image after image, by each of several models: EqSim's figure 9."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CHUNK = 512
 
 
 class Ranking(NamedTuple):
-    """The first pictures that a model retrieves for a caption.
+    """The first images that a model retrieves for a caption.
 
     Args:
         caption: Its place in the gallery.
         pictures: Their places, the best first.
         scores: Their cosines, in the same order.
-        right: Whether each is one of the caption's own pictures.
-        rank: Of the best of its own pictures in the whole gallery, 1 for the first; a tie counts against it.
+        right: Whether each is one of the caption's own images.
+        rank: Of the best of its own images in the whole gallery, 1 for the first; a tie counts against it.
 
     Example:
         >>> ranking = Ranking(0, (4, 2), (0.9, 0.7), (False, True), 2)
@@ -44,15 +44,15 @@ class Ranking(NamedTuple):
 def ranks_of(
     gallery: Gallery, images: Float[np.ndarray, "i d"], texts: Float[np.ndarray, "c d"]
 ) -> Int[np.ndarray, " c"]:
-    """Return the rank of the best right picture of each caption, 1 for the first; 0 where none is known.
+    """Return the rank of the best right image of each caption, 1 for the first; 0 where none is known.
 
     Args:
         gallery: With the judgements "original".
-        images: Features of its pictures, in order.
+        images: Features of its images, in order.
         texts: Features of its captions, in order.
 
     Raises:
-        ValueError: Features that are zero or not finite, or of another number than pictures or captions.
+        ValueError: Features that are zero or not finite, or of another number than images or captions.
 
     Example:
         >>> from eqben_builder.suites import Gallery
@@ -108,14 +108,14 @@ def rankings(
     *,
     first: int = 8,
 ) -> list[Ranking]:
-    """Return the first pictures of some captions, with cosines, and where the right one is.
+    """Return the first images of some captions, with cosines, and where the right one is.
 
     Args:
         gallery: As in `ranks_of`.
         images: As in `ranks_of`.
         texts: As in `ranks_of`.
         captions: Places of captions, in the order that they are shown in.
-        first: Pictures of each, at least 1.
+        first: Images of each, at least 1.
 
     Raises:
         ValueError: As `ranks_of`; a caption that the gallery does not have; ``first`` below 1.
@@ -130,7 +130,7 @@ def rankings(
         EqSim and EqBen, section A.8 and figure 9.
     """
     if first < 1:
-        raise ValueError(f"first = {first}, expected at least 1 picture")
+        raise ValueError(f"first = {first}, expected at least 1 image")
     for caption in captions:
         if not 0 <= caption < len(gallery.captions):
             raise ValueError(f"caption {caption} of {len(gallery.captions)}: there is none")
@@ -150,6 +150,6 @@ def _checked(
     gallery: Gallery, images: Float[np.ndarray, "i d"], texts: Float[np.ndarray, "c d"]
 ) -> tuple[Float[np.ndarray, "i d"], Float[np.ndarray, "c d"]]:
     return (
-        unit_rows(images, len(gallery.images), "pictures", None),
+        unit_rows(images, len(gallery.images), "images", None),
         unit_rows(texts, len(gallery.captions), "captions", None),
     )

@@ -13,7 +13,7 @@ from eqben_builder.suites.suite import Suite, SuiteData
 
 
 def read_suite(suite: Suite | str, root: str | Path, *, limit: int | None = None) -> SuiteData:
-    """Read a suite's original files; pictures are decoded as `Image.open(...).convert("RGB")` does.
+    """Read a suite's original files; images are decoded as `Image.open(...).convert("RGB")` does.
 
     Args:
         suite: One of `SUITES`, or its id.
@@ -24,7 +24,7 @@ def read_suite(suite: Suite | str, root: str | Path, *, limit: int | None = None
         A `SuiteData`.
 
     Raises:
-        FileNotFoundError: No such file, with what was looked for; not one picture of the suite.
+        FileNotFoundError: No such file, with what was looked for; not one image of the suite.
         ValueError: File, row and field that is wrong; an id that two questions share; no questions at all.
         KeyError: An id that no suite has, with the nearest.
 
@@ -47,7 +47,7 @@ def read_suite(suite: Suite | str, root: str | Path, *, limit: int | None = None
     if not rows:
         if files.missing:
             raise FileNotFoundError(
-                f"not one picture of {suite.title} is there: {len(files.missing)} are missing, such as "
+                f"not one image of {suite.title} is there: {len(files.missing)} are missing, such as "
                 f"{next(iter(files.missing))} under {', '.join(map(str, files.bases[:2]))}"
             )
         raise ValueError(f"{files.own} holds no question of {suite.title}")
@@ -61,7 +61,7 @@ def read_suite(suite: Suite | str, root: str | Path, *, limit: int | None = None
         notes.insert(
             0,
             f"{files.left_out.total()} of {len(rows) + files.left_out.total()} questions are left out: "
-            f"{len(files.missing)} pictures are missing ({names}{', …' if len(files.missing) > 5 else ''})",
+            f"{len(files.missing)} images are missing ({names}{', …' if len(files.missing) > 5 else ''})",
         )
     chosen, broken = _whole_sets(_spread(rows, limit), files.sets)
     notes += [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from eqben_builder.suites import caption_choice, picture_pairs
 from eqben_builder.suites.suite import Average, Pooled, Suite, Without
+from wary_files.errors import unknown
 
 _ALL = Pooled(("*",))
 _GROUPS = ("text", "image", "group")
@@ -55,7 +54,7 @@ _LISTED = (
             *(Average(f"productivity {kind}", f"prod/{kind}/*", "accuracy") for kind in ("atom", "swap", "negate")),
             Average("vl_compo", ("prod/atom/*", "prod/swap/*", "prod/negate/*"), "accuracy"),
         ),
-        "none stated", "RAIVNLab/CREPE at 1fa81c4", "syst_ and prod_hard_negatives zips, Visual Genome's pictures",
+        "none stated", "RAIVNLab/CREPE at 1fa81c4", "syst_ and prod_hard_negatives zips, Visual Genome's images",
         note="systematicity is meant for models trained on the data that the split's name says",
     ),
     Suite(
@@ -113,7 +112,7 @@ _LISTED = (
         tuple(Average("mean of 4", ("object", "attribute", "counting", "relation"), measure) for measure in _GROUPS),
         "CC BY 4.0", "mair-lab/vismin-bench", "data/test/*.arrow",
         counts={"object": 579, "attribute": 294, "counting": 589, "relation": 622},
-        note="a discussion on its hub page says that pictures and captions are mixed up: look before trusting",
+        note="a discussion on its hub page says that images and captions are mixed up: look before trusting",
     ),
     Suite(
         "mmvp", "MMVP-VLM", picture_pairs.mmvp,
@@ -124,7 +123,7 @@ _LISTED = (
     ),
     Suite(
         "cola", "Cola multi-object", picture_pairs.cola, (), "MIT", "arijitray1993/COLA at 1fa52fb",
-        "data/COLA_multiobjects_matching_benchmark.json and Visual Genome's pictures", counts={"multi_object": 210},
+        "data/COLA_multiobjects_matching_benchmark.json and Visual Genome's images", counts={"multi_object": 210},
         note="the authors' score is the image score",
     ),
     Suite(
@@ -173,12 +172,28 @@ _LISTED = (
         "countbench", "CountBench", caption_choice.countbench, (Average("pooled", _ALL, "accuracy"),), "none stated",
         "teaching-clip-to-count.github.io", "CountBench.json, and images/ as far as the links still live",
         counts={str(number): 60 for number in range(2, 11)},
-        note="pictures are links: say how many were there beside any score",
+        note="images are links: say how many were there beside any score",
     ),
     Suite(
         "svo-probes", "SVO-Probes", picture_pairs.svo, (Average("vl_compo", ("subj", "verb", "obj"), "accuracy"),),
         "CC BY 4.0", "google-deepmind/svo_probes", "svo_probes.csv, and images/ as far as the links still live",
-        note="pictures are links: no two people's subset is the same",
+        note="images are links: no two people's subset is the same",
+    ),
+    Suite(
+        "negbench", "NegBench", caption_choice.negbench,
+        tuple(
+            Average(name, Pooled((f"{name}/*",)), "accuracy") for name in caption_choice.NEGBENCH
+        ),
+        "MIT", "m1k2zoo/negbench at 2ac009b",
+        "the tables of multiple choice of images (COCO_val_mcq_llama3.1_rephrased.csv, …), COCO's val2017/, VOC 2007's "
+        "JPEGImages/",
+        note="the authors' figures changed in 03/2025: features had not been normalised before",
+    ),
+    Suite(
+        "imagecode", "ImageCoDe", picture_pairs.imagecode,
+        (Average("pooled", _ALL, "accuracy"),),
+        "AFL-3.0", "McGill-NLP/imagecode at 15b993f", "valid_data.json, image-sets/SET/img0.jpg to img9.jpg",
+        note="validation, as the test's answers are not public; nine wrong images are neighbouring frames",
     ),
 )  # fmt: skip
 
@@ -187,8 +202,7 @@ class _Suites(dict[str, Suite]):
     """Suites by id; of one that is not there, the nearest are named."""
 
     def __missing__(self, name: object) -> Suite:
-        near = get_close_matches(str(name).lower(), self, n=3, cutoff=0.5)
-        raise KeyError(f"no suite {name!r}; {'nearest' if near else 'there are'}: {', '.join(near or self)}")
+        raise KeyError(str(unknown("suite", str(name), self)))
 
 
 #: Id -> suite.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "model", "suite", "name", "measure", "questions", "ties", "score", "low", "high", "chance", "with_authors_ties",
-    "blind", "blind_score", "better", "better_low", "better_high", "p",
+    "blind", "blind_score", "better", "better_low", "better_high", "p", "same_words", "bag_of_words",
 )  # fmt: skip
 
 
@@ -43,6 +43,7 @@ def suite_records(model: str, table: SuiteTable) -> list[dict[str, Any]]:
             model, table.suite, line.name, line.measure, line.questions or None, line.ties, *line.score, line.authors,
             None if blind is None else blind[0], None if blind is None else blind[1].value,
             *((None,) * 4 if better is None else (better.value, better.low, better.high, better.p)),
+            line.same_words, line.bag_of_words,
         )  # fmt: skip
         records.append(
             dict(zip(COLUMNS, values, strict=True))
@@ -87,7 +88,7 @@ def write_records(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Pat
         >>> import tempfile
         >>> file = write_records(Path(tempfile.mkdtemp(), "scores.csv"), [dict.fromkeys(COLUMNS, 1)])
         >>> file.read_text().splitlines()[1].count("1")
-        17
+        19
     """
     from eqben_builder.writing import write_atomically  # with the locks of builds
 

@@ -75,9 +75,9 @@ class Suite:
 class SuiteData(NamedTuple):
     """A suite as it was read.
 
-    rows: The questions whose pictures are all there.
-    missing: Pictures that are not there, by name, with how many questions want each.
-    left_out: Subset -> questions that were left out for want of a picture.
+    rows: The questions whose images are all there.
+    missing: Images that are not there, by name, with how many questions want each.
+    left_out: Subset -> questions that were left out for want of an image.
     notes: What a reader of the scores should know: other counts than published, questions that cannot be won.
 
     Example:

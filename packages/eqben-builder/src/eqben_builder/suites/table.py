@@ -1,4 +1,4 @@
-"""A suite's scores: each subset and each published average, with chance, intervals by picture, and the blind lines."""
+"""A suite's scores: each subset and each published average, with chance, intervals by image, and the blind lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from eqben_builder.scoring.intervals import Share, check_sampling, effective, share_of
-from eqben_builder.suites.blind import Difference, blind_outcomes, paired_difference
+from eqben_builder.suites.blind import Difference, bag_of_words_outcome, blind_outcomes, paired_difference
 from eqben_builder.suites.outcomes import Outcome, main_outcome, outcomes_of
 from eqben_builder.suites.published import published_scores
 from eqben_builder.suites.suite import Average, Part, Pooled, Without, fitting
@@ -42,6 +42,9 @@ class SuiteLine(NamedTuple):
     blind: Line -> its score on the same questions.
     better: The score less the best blind line's, with a paired test; None where no blind model could score.
     published: Model -> its score in [0, 1], as published.
+    same_words: Questions in which a wrong caption has the words of the right one, in another order; None where not all
+        questions have one image with several captions, and for averages.
+    bag_of_words: The most that a model reaches which does not see the order of words; None likewise.
 
     Example:
         >>> share = Share(0.75, 0.5, 0.875, 0.5)
@@ -58,6 +61,8 @@ class SuiteLine(NamedTuple):
     blind: Mapping[str, Share]
     better: Difference | None
     published: Mapping[str, float]
+    same_words: int | None = None
+    bag_of_words: float | None = None
 
 
 class SuiteTable(NamedTuple):
@@ -110,7 +115,7 @@ def suite_table(
         similar: Similarities of its questions.
         scorers: Blind lines of your own, as in `blind_outcomes`.
         level: Of the intervals, in (0, 1).
-        resamples: Bootstrap samples of pictures, at least 1.
+        resamples: Bootstrap samples of images, at least 1.
         seed: Of the bootstrap, the tests and the folds.
 
     Returns:
@@ -120,9 +125,9 @@ def suite_table(
         ValueError: Numbers out of range; as `outcomes_of` and `blind_outcomes`.
 
     Numerics:
-        Questions of one picture are resampled together, over all subsets at once, so that an average's interval knows
-        that its subsets share pictures. At 0 and at 1, where resampling has nothing to vary, the interval is Wilson's
-        with the number of pictures that the line's own questions show; a mean of parts counts at most as many as have
+        Questions of one image are resampled together, over all subsets at once, so that an average's interval knows
+        that its subsets share images. At 0 and at 1, where resampling has nothing to vary, the interval is Wilson's
+        with the number of images that the line's own questions show; a mean of parts counts at most as many as have
         its variance, 1 / sum of w^2 / n.
 
     Example:
@@ -149,6 +154,7 @@ def suite_table(
     cells = _Cells(rows, measured, suite.macro, resamples, seed)
     clusters = [row.cluster for row in rows]
     tail = (1 - level) / 2
+    bag = bag_of_words_outcome(rows)
     lines = []
     for measure, outcome in outcomes.items():
         for subset in cells.subsets(measure):
@@ -162,16 +168,38 @@ def suite_table(
             better = _better(outcome, members, blind, beside, clusters, level, resamples, seed)
             authors = _with_ties(data, outcome, members, subset) if measure == "accuracy" else None
             ties, published = int(outcome.tied[members].sum()), published_scores(suite.id, subset, measure)
-            lines.append(SuiteLine(subset, measure, len(members), ties, score, authors, beside, better, published))
+            line = SuiteLine(subset, measure, len(members), ties, score, authors, beside, better, published)
+            lines.append(
+                _with_words(line, bag, [row.subset == subset for row in rows]) if measure == "accuracy" else line
+            )
     averages = [_average(average, cells, tail, list(blind), suite.id) for average in suite.averages]
     # Only what a blind model could answer all of is held against it as a whole.
     complete = [name for name, outcome in blind.items() if len(outcome.rows) == len(rows)]
     overall = _average(Average(OVERALL, Pooled(("*",)), "right"), cells, tail, complete, suite.id)
     assert overall is not None
     overall = overall._replace(questions=len(rows), ties=int(right.tied.sum()))
-    notes = (*data.notes, *([suite.note] if suite.note else []))
+    overall = _with_words(overall, bag, [True] * len(rows))
+    notes = (*data.notes, *([suite.note] if suite.note else []), *_words_note(bag))
     published_averages = tuple(line for line in averages if line is not None)
     return SuiteTable(suite.id, overall, tuple(lines), published_averages, notes, outcomes | {"right": right})
+
+
+def _with_words(line: SuiteLine, bag: Outcome | None, of_line: Sequence[bool]) -> SuiteLine:
+    """The line with what order alone decides in it, where this is known of all its questions."""
+    if bag is None:
+        return line
+    own = np.array(of_line)[bag.rows]
+    if not own.any() or own.sum() < sum(of_line):
+        return line
+    return line._replace(same_words=int(bag.tied[own].sum()), bag_of_words=float(bag.right[own].mean()))
+
+
+def _words_note(bag: Outcome | None) -> list[str]:
+    if bag is None or not bag.tied.any():
+        return []
+    count = f"{bag.tied.sum():,} of {len(bag.rows):,} questions"
+    ceiling = f"a model that sees no order reaches {bag.right.mean():.1%} of all at most"
+    return [f"{count} have a wrong caption of the same words in another order: {ceiling}"]
 
 
 def _sets(rows: Sequence[SuiteRow], accuracy: Outcome | None) -> dict[str, Outcome]:

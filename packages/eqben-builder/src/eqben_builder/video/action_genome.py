@@ -159,7 +159,7 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
     Args:
         annotations: Folder of the two pickle files, which are read with nothing but data allowed.
         videos: Folder of Charades videos (`001YG.mp4`), or of frames (`001YG.mp4/000089.png`).
-        size: The shorter side of the pictures has at most so many pixels; None keeps the video's own.
+        size: The shorter side of the images has at most so many pixels; None keeps the video's own.
 
     Raises:
         FileNotFoundError: The file or folder that is missing.
@@ -184,7 +184,7 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
     Source:
         EqBen appendix B.1. Where the paper is silent: a frame needs a person's box; an attention of "unsure" makes no
         caption; a pair is dropped where a caption would be true of the other frame too (an object may have several
-        places at once), or where the pictures are the same.
+        places at once), or where the images are the same.
     """
 
     subset = "ag"
@@ -218,7 +218,7 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
         return [self._pair(video, name, first, later, images) for name, first, later in chosen]
 
     def _images(self, video: str, names: Sequence[str]) -> dict[str, NDArray[np.uint8] | str]:
-        """The frames' pictures, or why there is none."""
+        """The frames' images, or why there is none."""
         if (self.videos / video).is_dir():
             return {name: self._stored(self.videos / name) for name in names}
         path = self.library.find(video)
@@ -256,7 +256,7 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
         if captions[0][0] in captions[1] or captions[1][0] in captions[0]:
             return Dropped("a caption is true of both frames", "ag")
         if first.shape != second.shape or np.array_equal(first, second):
-            return Dropped("pictures are the same, or of two sizes", "ag")
+            return Dropped("images are the same, or of two sizes", "ag")
         texts = (captions[0][0], captions[1][0])
         source = {
             "video": video, "object": name, "frames": [earlier.frame, later.frame], "captions": captions,
@@ -269,7 +269,7 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
 def certificate_of(
     record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record's scene graphs and its pictures."""
+    """The certificate made again from a record's scene graphs and its images."""
     relations = [
         Seen(0, frame, *(tuple(graph[name]) for name in RELATIONS))
         for frame, graph in zip(record.source["frames"], record.source["graphs"], strict=True)

@@ -26,7 +26,7 @@ class VideoError(ValueError):
 
 
 class VideoFrame(NamedTuple):
-    """One decoded frame: its time in seconds from the start of the video, and its picture, uint8 [height, width, 3]."""
+    """One decoded frame: its time in seconds from the start of the video, and its image, uint8 [height, width, 3]."""
 
     time: float
     image: UInt8[np.ndarray, "h w 3"]

@@ -111,7 +111,7 @@ class GebcBuilder(VideoBuilder[list[Chosen]]):
     Args:
         annotations: One JSON file of boundaries; the paper uses those of training and validation.
         videos: Folder of Kinetics clips, named by their YouTube names.
-        size: The shorter side of the pictures has at most so many pixels; None keeps the video's own.
+        size: The shorter side of the images has at most so many pixels; None keeps the video's own.
 
     Raises:
         FileNotFoundError: The file or folder that is missing.
@@ -167,7 +167,7 @@ class GebcBuilder(VideoBuilder[list[Chosen]]):
             _log.warning("%s", error)
             return Dropped("a frame cannot be decoded", "gebc")
         if np.array_equal(first, second):
-            return Dropped("pictures are the same", "gebc")
+            return Dropped("images are the same", "gebc")
         captions = (chosen.first.before, chosen.second.after)
         source = {
             "video": video, "times": list(times), "boundaries": [chosen.first.id, chosen.second.id],
@@ -181,7 +181,7 @@ class GebcBuilder(VideoBuilder[list[Chosen]]):
 def certificate_of(
     record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record and its pictures."""
+    """The certificate made again from a record and its images."""
     for text in record.captions:
         if has_action_word(text):
             raise ValueError(f"caption {text!r} holds an action word")

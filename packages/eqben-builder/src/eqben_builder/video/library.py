@@ -14,8 +14,8 @@ import PIL
 from PIL import Image
 
 from eqben_builder.building.evidence import pixel_change, token_edits
-from eqben_builder.untrusted import load_json
 from eqben_builder.video.decode import VideoError, VideoFrame
+from wary_files.json_files import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -60,7 +60,7 @@ W = TypeVar("W")
 class VideoBuilder(Generic[J]):
     """A builder whose jobs are videos, each with what is to be made of it.
 
-    The shorter side of its pictures has at most `size` pixels; None keeps the video's own.
+    The shorter side of its images has at most `size` pixels; None keeps the video's own.
     """
 
     duplicate_bits = None
@@ -107,7 +107,7 @@ def read_annotations(path: Path) -> tuple[Any, str]:
     """A JSON file and its SHA-256."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no annotation file {path}")
-    return load_json(path), hashlib.sha256(path.read_bytes()).hexdigest()
+    return read_json(path), hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def seconds(value: object, where: str, field: str) -> float:
@@ -118,7 +118,7 @@ def seconds(value: object, where: str, field: str) -> float:
 
 
 def shrunk(image: UInt8[np.ndarray, "h w 3"], size: int | None) -> UInt8[np.ndarray, "h w 3"]:
-    """A picture whose shorter side has at most `size` pixels, by Lanczos; None leaves it as it is."""
+    """An image whose shorter side has at most `size` pixels, by Lanczos; None leaves it as it is."""
     height, width = image.shape[:2]
     if size is None or min(height, width) <= size:
         return image

@@ -83,9 +83,9 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
     Args:
         annotations: `youcookii_annotations_trainval.json`.
         videos: Folder of videos, named by their YouTube names.
-        faces: Detector of faces: "opencv" (Viola and Jones), or "MODULE:FUNCTION", which says how many a picture, uint8
+        faces: Detector of faces: "opencv" (Viola and Jones), or "MODULE:FUNCTION", which says how many an image, uint8
             [height, width, 3], shows. Frames with a face are dropped and counted; "none" keeps them.
-        size: The shorter side of the pictures has at most so many pixels; None keeps the video's own. Faces are looked
+        size: The shorter side of the images has at most so many pixels; None keeps the video's own. Faces are looked
             for before.
 
     Raises:
@@ -171,7 +171,7 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
         if first.sentence.lower() == second.sentence.lower():
             return Dropped("captions are the same", "youcook2")
         if np.array_equal(image0, image1):
-            return Dropped("pictures are the same", "youcook2")
+            return Dropped("images are the same", "youcook2")
         captions = (first.sentence, second.sentence)
         source = {
             "video": video, "times": [first.middle, second.middle], "steps": [first.id, second.id],
@@ -183,7 +183,7 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
 def certificate_of(
     record: PairRow, image0: NDArray[np.uint8], image1: NDArray[np.uint8], mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
-    """The certificate made again from a record and its pictures."""
+    """The certificate made again from a record and its images."""
     check_times(record)
     return evidence(record.captions, (image0, image1))
 

@@ -1,8 +1,8 @@
 r"""What stands beside the n x n tiles: negative captions, and a frozen teacher's scores.
 
-A negative caption has no picture: it takes part in each picture's softmax over texts (or gives one more sigmoid), and
+A negative caption has no image: it takes part in each image's softmax over texts (or gives one more sigmoid), and
 in nothing else. A teacher is kept by the Kullback-Leibler divergence from its softmax to the student's, over texts for
-each picture and over pictures for each matching text, or by squared differences of dot products. With W the mean of the
+each image and over images for each matching text, or by squared differences of dot products. With W the mean of the
 teacher's two softmaxes less the identity,
 
     KL = CLIP's loss of the student - scale <W, I T^T> / n + a constant,
@@ -163,13 +163,13 @@ class _SquaredDifferences(torch.autograd.Function):
 
 
 def keep_squares(batch: Batch, teacher: Teacher) -> Float[Tensor, ""]:
-    """The mean over pictures and texts of (s - t)^2, dot products s of the student's rows and t of the teacher's."""
+    """The mean over images and texts of (s - t)^2, dot products s of the student's rows and t of the teacher's."""
     total: Tensor = _SquaredDifferences.apply(batch.image, batch.text, teacher.image, teacher.text)
     return total / float(batch.image.shape[0] * batch.text.shape[0])
 
 
 def keep_kl(batch: Batch, teacher: Teacher, clip: Float[Tensor, ""], tile: int) -> Float[Tensor, ""]:
-    """Half the mean over pictures of KL(teacher || student) over texts, and half that over pictures for each text.
+    """Half the mean over images of KL(teacher || student) over texts, and half that over images for each text.
 
     `clip` is CLIP's loss of the student.
     """
@@ -180,7 +180,7 @@ def keep_kl(batch: Batch, teacher: Teacher, clip: Float[Tensor, ""], tile: int) 
 
 
 def hard_loss(batch: Batch) -> Float[Tensor, ""]:
-    """`eqsim.functional.hard_negative_loss` of a gathered batch: each picture against its own negatives alone."""
+    """`eqsim.functional.hard_negative_loss` of a gathered batch: each image against its own negatives alone."""
     n = batch.image.shape[0]
     right: Tensor = torch.linalg.vecdot(batch.image, batch.text[:n])
     if batch.owners is None or len(batch.owners) == 0:

@@ -1,1 +1,1 @@
-"""Boxes with labels: files of annotations, and the objects in pictures."""
+"""Boxes with labels: files of annotations, and the objects in images."""

@@ -1,4 +1,7 @@
-"""Detection annotations as Roboflow exports them: COCO's JSON, or a Pascal VOC file beside each picture."""
+"""Detection annotations as Roboflow exports them: COCO's JSON, or a Pascal VOC file beside each image; and YOLO's.
+
+One file of more than 400 lines: the three forms share their checks of boxes, which are most of it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from gate_data.boxes.objects import Objects
 from gate_data.boxes.placing import places_of
 from gate_data.data import Data, Split
 from gate_data.errors import DataError
+from gate_data.near_splits import near_column, near_known, without_near
 from gate_data.original_files import Originals, Parts, Place, Sample, readable
 from gate_data.pictures import Pictures
 from gate_data.ragged import Ragged
@@ -26,8 +30,10 @@ from gate_data.readers.tables import by_id, objects, read_json
 from gate_data.readers.upright import Corners, Sides, frame_of, frames_of
 from gate_data.request import DataRequest
 
+_ONCE = frozenset({"size", "width", "height", "name", "difficult", "bndbox", "xmin", "ymin", "xmax", "ymax"})
+"""Elements of Pascal VOC that stand once in theirs."""
 _WIDEST = 2**31 - 1
-"""Pixels of a picture's side, as formats of pictures hold them."""
+"""Pixels of an image's side, as formats of images hold them."""
 UNNAMED = "(unlabelled)"
 """What a class with a blank name is called."""
 
@@ -43,9 +49,9 @@ class _Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Listed:
-    """Pictures, also those without objects, and their objects; nothing but the annotations is read.
+    """Images, also those without objects, and their objects; nothing but the annotations is read.
 
-    Of the boxes, some were clipped at the edge of their picture, others had no area inside it, and were dropped.
+    Of the boxes, some were clipped at the edge of their image, others had no area inside it, and were dropped.
     """
 
     files: tuple[str, ...]
@@ -56,7 +62,7 @@ class Listed:
     remarks: tuple[str, ...] = ()
 
     def take(self, rows: Sequence[int]) -> Listed:
-        """Some of the pictures, in this order."""
+        """Some of the images, in this order."""
         index = np.asarray(rows, dtype=np.int64)
         return replace(self, files=tuple(self.files[row] for row in rows), objects=self.objects.take(index))
 
@@ -76,18 +82,18 @@ class Listed:
         """What was changed; empty for nothing."""
         remarks = list(self.remarks)
         if self.clipped:
-            remarks.append(f"{self.clipped} box{'es' * (self.clipped != 1)} cut at the edge of a picture")
+            remarks.append(f"{self.clipped} box{'es' * (self.clipped != 1)} cut at the edge of an image")
         if self.dropped:
             remarks.append(f"{self.dropped} box{'es' * (self.dropped != 1)} without an area left out")
         return ", ".join(remarks)
 
 
 def read_coco(path: Path, folder: Path | None = None, *, sort_ids: bool = False) -> Listed:
-    """Pictures and objects of a COCO file.
+    """Images and objects of a COCO file.
 
     A class's index is the rank of its id among those in the file, whatever gaps there are. Roboflow's superclass, a
     category without objects that all others name as their ``supercategory``, is no class. Crowds are kept as such.
-    Sorted by ids, pictures stand as pycocotools and GLIP, which draws few shots so, have them.
+    Sorted by ids, images stand as pycocotools and GLIP, which draws few shots so, have them.
     """
     content = read_json(path)
     names = category_names(path, content)
@@ -103,6 +109,7 @@ def read_coco(path: Path, folder: Path | None = None, *, sort_ids: bool = False)
         boxes[image].append(_Box(_bbox(row), rank[label], area, crowd))
     sizes = [_size(row) for row in images.values()]
     _refuse_corners(path, list(boxes.values()), sizes)
+    _refuse_shares(str(path), list(boxes.values()))
     files = _found(path, folder or path.parent, [row.path("file_name") for row in images.values()])
     return _listed(str(path), files, list(boxes.values()), sizes, tuple(names[number] for number in sorted(names)))
 
@@ -110,11 +117,11 @@ def read_coco(path: Path, folder: Path | None = None, *, sort_ids: bool = False)
 _JUDGED = 10
 """Boxes of a file from which on their form is judged."""
 _BEYOND = 0.3
-"""Share of boxes that lie beyond their pictures from which on they are taken for corners."""
+"""Share of boxes that lie beyond their images from which on they are taken for corners."""
 
 
 def _refuse_corners(path: Path, boxes: Sequence[Sequence[_Box]], sizes: Sequence[Sides | None]) -> None:
-    """Refuse boxes that are left, top, right and bottom: their areas say so, or that many lie beyond their pictures."""
+    """Refuse boxes that are left, top, right and bottom: their areas say so, or that many lie beyond their images."""
     every = [(box, size) for listed, size in zip(boxes, sizes, strict=True) for box in listed if not box.crowd]
     corners = [box.corners for box, _ in every]
     if len(every) < _JUDGED or not all(right > left and bottom > top for left, top, right, bottom in corners):
@@ -133,8 +140,19 @@ def _refuse_corners(path: Path, boxes: Sequence[Sequence[_Box]], sizes: Sequence
         )
 
 
+def _refuse_shares(where: str, boxes: Sequence[Sequence[_Box]]) -> None:
+    """Refuse boxes that all lie in their images' first pixel: they are shares of the sides."""
+    corners = [box.corners for listed in boxes for box in listed]
+    if corners and all(left + wide <= 1 and top + high <= 1 for left, top, wide, high in corners):
+        shown = ", ".join(f"{number:g}" for number in corners[0])
+        raise DataError(
+            f"{where}: all boxes, such as [{shown}] (left, top, width, height), lie in the first pixel; expected "
+            "pixels, not shares of the sides"
+        )
+
+
 def read_voc(folder: Path) -> Listed:
-    """Pictures and objects of a folder in which each picture has a Pascal VOC file of its name."""
+    """Images and objects of a folder in which each image has a Pascal VOC file of its name."""
     annotations = {path.stem: path for path in sorted(folder.glob("*.xml"))}
     if not annotations:
         raise DataError(f"{folder} holds neither a COCO file nor Pascal VOC's .xml files")
@@ -142,17 +160,18 @@ def read_voc(folder: Path) -> Listed:
     missing = [stem for stem in annotations if stem not in pictures]
     if missing:
         raise DataError(
-            f"{folder}: {len(missing)} pictures of .xml files are not there, such as that of {missing[0]}.xml"
+            f"{folder}: {len(missing)} images of .xml files are not there, such as that of {missing[0]}.xml"
         )
     return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()])
 
 
 def listed_voc(pictures: Sequence[tuple[Path, Path | None]]) -> Listed:
-    """Pictures and objects of Pascal VOC files, wherever they lie."""
+    """Images and objects of Pascal VOC files, wherever they lie."""
     read = [voc(file) if file is not None else (None, []) for _, file in pictures]
     rank = ranked({thing.name for _, things in read for thing in things})
     boxes = [[_Box(thing.corners, rank[thing.name], crowd=thing.difficult) for thing in things] for _, things in read]
     where = next((str(file.parent) for _, file in pictures if file is not None), "")
+    _refuse_shares(where, boxes)
     listed = _listed(where, [str(picture) for picture, _ in pictures], boxes, [size for size, _ in read], tuple(rank))
     difficult = sum(thing.difficult for _, things in read for thing in things)
     remark = f"{difficult} difficult objects count as neither found nor missed"
@@ -168,9 +187,13 @@ class Thing(NamedTuple):
 
 
 def voc(path: Path) -> tuple[Sides | None, list[Thing]]:
-    """The picture's size, where the file gives one, and its objects; corners count from 1, the last pixel included."""
+    """The image's size, where the file gives one, and its objects; corners count from 1, the last pixel included."""
     tree, line_of = _parsed(path)
     size, things = tree.find("size"), []
+    for node in (tree, size, *tree.findall("object"), *tree.findall("object/bndbox")):
+        tags = [] if node is None else [child.tag for child in node if child.tag in _ONCE]
+        if node is not None and (twice := [tag for tag in tags if tags.count(tag) > 1]):
+            raise DataError(f"{path}, line {line_of[node]}: {node.tag} has {twice[0]!r} twice, expected it once")
     for node in tree.findall("object"):
         row = Row(path, line_of[node], {**_texts(node), **_texts(node.find("bndbox"))})
         left, top, right, bottom = (row.number(name) for name in ("xmin", "ymin", "xmax", "ymax"))
@@ -217,10 +240,10 @@ def _parsed(path: Path) -> tuple[Element, dict[Element, int]]:
 
 
 def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[str]) -> Listed:
-    """Pictures and objects of YOLO's text files: a line for each object, its class and its box, or its outline.
+    """Images and objects of YOLO's text files: a line for each object, its class and its box, or its outline.
 
-    A line is ``CLASS X Y WIDTH HEIGHT`` in shares of the picture's sides, with the box's middle, or
-    ``CLASS X1 Y1 X2 Y2 X3 Y3 …``, whose box is the one round the outline. A picture without objects has no file.
+    A line is ``CLASS X Y WIDTH HEIGHT`` in shares of the image's sides, with the box's middle, or
+    ``CLASS X1 Y1 X2 Y2 X3 Y3 …``, whose box is the one round the outline. An image without objects has no file.
     """
     files = [str(picture) for picture, _ in pictures]
     sizes = [(frame or frame_of(file)).upright for file, frame in zip(files, frames_of(files), strict=True)]
@@ -263,7 +286,7 @@ def _listed(
     sizes: Sequence[Sides | None],
     classes: tuple[str, ...],
 ) -> Listed:
-    """Boxes within their upright pictures; those without an area are left out."""
+    """Boxes within their upright images; those without an area are left out."""
     places, remarks = places_of(where, files, sizes, [[box.corners for box in listed] for listed in boxes])
     clipped = dropped = 0
     pictures: list[dict[str, list[Any]]] = []
@@ -311,7 +334,7 @@ def _bbox(row: Row) -> Corners:
 
 
 def _inside(box: Corners, size: tuple[int, int]) -> tuple[Corners | None, bool]:
-    """A box cut at the edges of its picture, or None where nothing is left, and whether it was cut by over a pixel."""
+    """A box cut at the edges of its image, or None where nothing is left, and whether it was cut by over a pixel."""
     left, top, wide, high = box
     if wide <= 0 or high <= 0:
         return None, False
@@ -329,7 +352,7 @@ def _sides(row: Row) -> tuple[int, int]:
 
 
 def _size(row: Row) -> Sides | None:
-    """A COCO picture's width and height, where the file says them."""
+    """A COCO image's width and height, where the file says them."""
     named = row.values.get("width") is not None and row.values.get("height") is not None
     return _sides(row) if named else None
 
@@ -338,7 +361,7 @@ def _found(path: Path, folder: Path, names: Sequence[str]) -> tuple[str, ...]:
     present = Files(folder)
     missing = [name for name in names if ".." in Path(name).parts or name not in present]
     if missing:
-        raise DataError(f"{path}: {len(missing)} of {len(names)} pictures are not in {folder}, such as {missing[0]!r}")
+        raise DataError(f"{path}: {len(missing)} of {len(names)} images are not in {folder}, such as {missing[0]!r}")
     return tuple(str(folder / name) for name in names)
 
 
@@ -363,7 +386,7 @@ def boxed_originals(
     read: Callable[[Place], BoxSplits],
     checked: Sequence[str] = ("train", "validation", "test"),
 ) -> Originals[Place]:
-    """Originals whose samples are pictures with objects; the splits that are checked have to show some."""
+    """Originals whose samples are images with objects; the splits that are checked have to show some."""
 
     def check(where: Place) -> None:
         splits = read(where).named
@@ -372,17 +395,26 @@ def boxed_originals(
                 raise DataError(f"{splits[name].files[0]} and the others of the {name} split show no object")
 
     def load(where: Place, request: DataRequest) -> Data[Objects]:
-        """Pictures stay in their files; the whole picture is scaled to a square, and boxes keep their own pixels."""
+        """Images stay in their files; the whole image is scaled to a square, and boxes keep their own pixels."""
         content = read(where)
         splits, notes = [], [content.note]
+        lists = {name: [Sample(file) for file in listed.files] for name, listed in content.named.items()}
+        copies = near_known(lists) if request.note_near and not request.drop_near else None
+        chosen, remark = without_near(lists) if request.drop_near else (lists, "")
+        notes += [remark, "" if copies is None else copies.sentence]
         for name, listed in content.named.items():
-            rows = list(range(len(listed.files)))[: request.limit]
+            stay = {sample.source for sample in chosen[name]}
+            rows = [row for row, file in enumerate(listed.files) if file in stay][: request.limit]
+            if not rows and listed.files:
+                raise DataError(f"{where}: the {name} split has no images but near copies of test images")
             if request.skip_unreadable:
                 pictures = Pictures.of([listed.files[row] for row in rows], request.size, "whole")
                 rows, remark = readable(rows, pictures, name)
                 notes.append(remark)
             part = listed.take(rows)
-            splits.append(Split(Pictures.of(part.files, request.size, "whole"), part.objects))
+            shown = [Sample(file) for file in part.files] if name == "test" else []
+            columns = {} if copies is None else near_column(shown, copies)
+            splits.append(Split(Pictures.of(part.files, request.size, "whole"), part.objects, columns=columns))
         return Data(splits[0], splits[1], splits[2], content.train.classes, "; ".join(filter(None, notes)))
 
     def parts(where: Place) -> Parts:

@@ -1,4 +1,4 @@
-"""The objects in pictures, as targets of a split, and what a detector found of them."""
+"""The objects in images, as targets of a split, and what a detector found of them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ EMPTY: Mapping[str, np.ndarray] = {
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """Objects of a split's pictures, in COCO's conventions.
+    """Objects of a split's images, in COCO's conventions.
 
     Args:
-        rows: for each picture a row per object: ``box`` ``[m, 4]`` float64, left, top, width and height in pixels of
-            the upright picture; ``label`` ``[m]``; ``area`` ``[m]`` in square pixels, by which objects are small,
+        rows: for each image a row per object: ``box`` ``[m, 4]`` float64, left, top, width and height in pixels of
+            the upright image; ``label`` ``[m]``; ``area`` ``[m]`` in square pixels, by which objects are small,
             medium or large; ``crowd`` ``[m]``, True for a region that holds many, in which detections count nowhere.
-        sizes: width and height of each picture ``[n, 2]``, in pixels.
+        sizes: width and height of each image ``[n, 2]``, in pixels.
 
     Raises:
         DataError: a column that is missing or of another shape, sizes that are not positive, or a box without an area.
@@ -52,14 +52,14 @@ class Objects:
         if box.ndim != 2 or box.shape[1] != 4:
             raise DataError(f"boxes have shape {box.shape}, expected [m, 4]")
         if len(self.sizes) != len(self.rows) or (self.sizes < 1).any():
-            raise DataError(f"{len(self.rows)} pictures have {len(self.sizes)} sizes; expected as many, each positive")
+            raise DataError(f"{len(self.rows)} images have {len(self.sizes)} sizes; expected as many, each positive")
         bad = ~(np.isfinite(box).all(axis=1) & (box[:, 2:] > 0).all(axis=1))
         if bad.any():
             raise DataError(f"box {box[int(bad.argmax())].tolist()} has no area; expected left, top, width, height")
 
     @classmethod
     def of(cls, pictures: Sequence[Mapping[str, Any]], sizes: Sequence[tuple[int, int]]) -> Objects:
-        """From each picture's ``box`` and ``label``, ``area`` (by default width times height) and ``crowd`` (none)."""
+        """From each image's ``box`` and ``label``, ``area`` (by default width times height) and ``crowd`` (none)."""
         samples = []
         for picture in pictures:
             box = np.asarray(picture["box"], dtype=np.float64).reshape(-1, 4)
@@ -77,7 +77,7 @@ class Objects:
         return len(self.rows)
 
     def take(self, index: Any) -> Objects:
-        """Those of the pictures at these positions."""
+        """Those of the images at these positions."""
         return Objects(self.rows.take(index), self.sizes[np.asarray(index, dtype=np.int64)])
 
     def note_in(self, digest: hashlib._Hash) -> None:
@@ -86,16 +86,16 @@ class Objects:
         digest.update(np.ascontiguousarray(self.sizes).tobytes())
 
     def collate(self, index: Any) -> Tensor:
-        """Pictures as one batch for a loss: ``[b, most, 5]``, see `padded`."""
+        """Images as one batch for a loss: ``[b, most, 5]``, see `padded`."""
         return self.take(index).padded()
 
     @property
     def picture(self) -> Int[np.ndarray, " m"]:
-        """The picture of each row."""
+        """The image of each row."""
         return np.repeat(np.arange(len(self)), self.rows.lengths)
 
     def boxes_in_shares(self) -> np.ndarray:
-        """Centre, width and height of each row as shares of its picture ``[m, 4]``."""
+        """Centre, width and height of each row as shares of its image ``[m, 4]``."""
         box, size = self.rows.columns["box"], self.sizes[self.picture].astype(np.float64)
         return np.concatenate([(box[:, :2] + box[:, 2:] / 2) / size, box[:, 2:] / size], axis=1)
 
@@ -105,9 +105,9 @@ class Objects:
         return np.bincount(counted, minlength=classes)
 
     def padded(self) -> Tensor:
-        """For a head's loss: label, centre, width and height as shares of the picture ``[n, most, 5]``.
+        """For a head's loss: label, centre, width and height as shares of the image ``[n, most, 5]``.
 
-        Crowds are left out. Where a picture has fewer than the most, labels are -1.
+        Crowds are left out. Where an image has fewer than the most, labels are -1.
         """
         import torch
 
@@ -125,12 +125,14 @@ class Objects:
 def checked_detections(detections: Ragged, truth: Objects, classes: int) -> Ragged:
     """Detections as evaluation takes them: ``box`` as in `Objects`, ``label`` and ``score`` of each."""
     if len(detections) != len(truth):
-        raise DataError(f"detections of {len(detections)} pictures, expected {len(truth)}")
+        raise DataError(f"detections of {len(detections)} images, expected {len(truth)}")
     box = np.asarray(detections.columns["box"], dtype=np.float64).reshape(-1, 4)
     label = np.asarray(detections.columns["label"], dtype=np.int64)
     score = np.asarray(detections.columns["score"], dtype=np.float64)
     if not (np.isfinite(box).all() and np.isfinite(score).all()):
-        raise DataError("a detection holds NaN or infinity")
+        odd = int(np.argmin(np.isfinite(np.column_stack([box, score])).all(axis=1)))
+        raise DataError(f"detection {odd} has the box {box[odd].tolist()} and the score {score[odd]}; expected numbers")
     if len(label) and not 0 <= label.min() <= label.max() < classes:
-        raise DataError(f"a detection is of class {label.max()}, expected 0 to {classes - 1}")
+        odd = int(np.argmax((label < 0) | (label >= classes)))
+        raise DataError(f"detection {odd} is of class {label[odd]}, expected 0 to {classes - 1}")
     return Ragged({"box": box, "label": label, "score": score}, detections.lengths)

@@ -1,4 +1,4 @@
-"""Boxes of annotations in the pixels of upright pictures: what was annotated lying down is turned, or refused."""
+"""Boxes of annotations in the pixels of upright images: what was annotated lying down is turned, or refused."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gate_data.readers.upright import Corners, Frame, Sides, frame_of, frames_of
 
 _Way = Literal["seen", "stored", "either", "neither"]
 _EDGE = 1.5
-"""Pixels by which a box may leave its picture: exports round, and some count the last pixel."""
+"""Pixels by which a box may leave its image: exports round, and some count the last pixel."""
 
 
 class Place(NamedTuple):
-    """Where a picture's boxes lie: the sides that they were drawn in, and how these become the upright picture's."""
+    """Where an image's boxes lie: the sides that they were drawn in, and how these become the upright image's."""
 
     frame: Frame
     drawn: Sides
@@ -22,11 +22,11 @@ class Place(NamedTuple):
 
     @property
     def size(self) -> Sides:
-        """Width and height of the upright picture."""
+        """Width and height of the upright image."""
         return self.frame.upright
 
     def box(self, corners: Corners) -> Corners:
-        """A box in pixels of the upright picture."""
+        """A box in pixels of the upright image."""
         across, down = self._scales
         left, top, wide, high = corners
         scaled = left * across, top * down, wide * across, high * down
@@ -35,7 +35,7 @@ class Place(NamedTuple):
         return self.frame.turned(scaled) if self.is_turned else scaled
 
     def area(self, area: float) -> float:
-        """An area in square pixels of the upright picture."""
+        """An area in square pixels of the upright image."""
         across, down = self._scales
         return area * across * down
 
@@ -48,21 +48,21 @@ class Place(NamedTuple):
 def places_of(
     where: str, files: Sequence[str], sizes: Sequence[Sides | None], boxes: Sequence[Sequence[Corners]]
 ) -> tuple[list[Place], list[str]]:
-    """Each picture's place, and what a reader must know of them.
+    """Each image's place, and what a reader must know of them.
 
     Args:
         where: what the annotations are called in an error.
-        files: the pictures.
+        files: the images.
         sizes: width and height that the annotations say, None where they say none: boxes are then as it is seen.
-        boxes: of each picture.
+        boxes: of each image.
 
     Raises:
-        DataError: sizes of another shape than the pictures, boxes of upright pictures beside stored sizes or the other
-            way, or a picture without a size that cannot be read.
+        DataError: sizes of another shape than the images, boxes of upright images beside stored sizes or the other
+            way, or an image without a size that cannot be read.
     """
     frames: list[Frame] = []
     for file, frame, size in zip(files, frames_of(files), sizes, strict=True):
-        if frame is None:  # what cannot be decoded is said, or left out, where pictures are decoded
+        if frame is None:  # what cannot be decoded is said, or left out, where images are decoded
             frame = Frame(size) if size is not None else frame_of(file)
         frames.append(frame)
     ways = [_way(frame, size) for frame, size in zip(frames, sizes, strict=True)]
@@ -77,7 +77,7 @@ def places_of(
 
 
 def _way(frame: Frame, size: Sides | None) -> _Way:
-    """How a picture's boxes were drawn, by the size that was noted down with them."""
+    """How an image's boxes were drawn, by the size that was noted down with them."""
     if size is None or frame.orientation == 1:
         return "seen" if size is None or of_one_shape(size, frame.upright) else "neither"
     seen, stored = of_one_shape(size, frame.upright), of_one_shape(size, frame.stored)
@@ -92,22 +92,22 @@ def _refuse(
     if odd := [row for row, way in enumerate(ways) if way == "neither"]:
         is_size, said_size = frames[odd[0]].upright, sizes[odd[0]] or frames[odd[0]].upright
         raise DataError(
-            f"{where}: {len(odd)} of {len(files)} pictures have another shape than the annotations say, such as "
+            f"{where}: {len(odd)} of {len(files)} images have another shape than the annotations say, such as "
             f"{files[odd[0]]}: it is {is_size[0]} x {is_size[1]}, not {said_size[0]} x {said_size[1]}; correct width "
-            "and height, or leave them out if boxes are in the picture's own pixels"
+            "and height, or leave them out if boxes are in the image's own pixels"
         )
     undecided = [row for row, way in enumerate(ways) if way == "either"]
     known = {way for way, frame, size in zip(ways, frames, sizes, strict=True) if size and frame.is_lying}
     if undecided and {"seen", "stored"} <= known:
         raise DataError(
-            f"{where}: of pictures that EXIF turns, some have the stored size and some the visible one, and nothing "
+            f"{where}: of images that EXIF turns, some have the stored size and some the visible one, and nothing "
             f"tells how {len(undecided)} are meant, such as {files[undecided[0]]}: turn their pixels, and remove "
             "EXIF's orientation"
         )
 
 
 def _refuse_other_way(where: str, file: str, place: Place, boxes: Sequence[Corners]) -> None:
-    """Refuse boxes that lie in the picture only if it is turned the other way."""
+    """Refuse boxes that lie in the image only if it is turned the other way."""
     if not place.frame.is_lying:
         return
     wide, high = place.drawn
@@ -129,9 +129,9 @@ def _remarks(places: Sequence[Place], ways: Sequence[_Way]) -> list[str]:
     unknown = 0 if is_known else ways.count("either")
     remarks = []
     if turned:
-        remarks.append(f"boxes of {turned} pictures turned with them, by EXIF")
+        remarks.append(f"boxes of {turned} images turned with them, by EXIF")
     if scaled:
-        remarks.append(f"boxes of {scaled} pictures scaled: the annotations give other widths and heights")
+        remarks.append(f"boxes of {scaled} images scaled: the annotations give other widths and heights")
     if unknown:
-        remarks.append(f"EXIF turns {unknown} pictures: their boxes are taken as the pictures are seen")
+        remarks.append(f"EXIF turns {unknown} images: their boxes are taken as the images are seen")
     return remarks

@@ -23,7 +23,7 @@ class Hub:
 
     Args:
         id: of the repository.
-        image: column of pictures; several with ``|`` between them where it is not certain which of them it is.
+        image: column of images; several with ``|`` between them where it is not certain which of them it is.
         target: column of classes, or of class maps.
         others: further columns that its rows are read for.
         train: name of the split to train on; empty where nothing is trained, or one split holds all.
@@ -33,9 +33,9 @@ class Hub:
         files: pattern of the files of ``{split}``, where the repository does not say which they are.
         revision: branch, or empty for the main one.
         rows: ``module:name`` of a function from `gate_data.hub.tables.Tables`, this record and the number
-            of classes to lists of samples; empty where a row is a picture and its class.
+            of classes to lists of samples; empty where a row is an image and its class.
         streamed: with a limit, only so many rows are read.
-        beside: the column of pictures holds paths in the repository, where they lie as files of their own.
+        beside: the column of images holds paths in the repository, where they lie as files of their own.
         names: of the classes, in the order of the copy's numbers, where neither the column has names nor the numbers
             are in the expected order.
 
@@ -157,7 +157,7 @@ class IcinwSheet:
         index: names of its train and test index files in that folder.
         unsure: what is not certain of that copy.
         note: what differs from ELEVATER where its index files are not at hand.
-        fit: how pictures become square.
+        fit: how images become square.
 
     Example:
         >>> ICINW["dtd"].sizes, ICINW["dtd"].several

@@ -13,12 +13,14 @@ from gate_data.coop.cards import CoopSheet
 from gate_data.errors import DataError
 from gate_data.original_files import Parts, Sample
 from gate_data.readers.folders import Files, classes_in, files_of_classes, first_of
-from gate_data.readers.tables import lines, read_json
+from gate_data.readers.tables import is_whole, lines, read_json
 
 _SPLITS = {"train": "train", "val": "validation", "test": "test"}
-_WNID = re.compile(r"n\d{8}")
+_WNID = re.compile(r"n[0-9]{8}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _SHOWN = 3
 """Missing images that an error names."""
+_AGAIN = "take the published split file again, this one was edited"
 MARK, SYNTHETIC = "MADE-UP.txt", "synthetic stand-in, made-up images"
 """A file beside images that `write_made_up` made, and what a result of them says."""
 
@@ -82,10 +84,10 @@ def _entry(row: object, where: str) -> _Entry:
     path, label, name = row
     if not isinstance(path, str) or not path or "\0" in path:
         raise DataError(f"{where}: the path is {path!r:.80}, expected text")
-    number = int(label) if isinstance(label, str) and label.isascii() and label.isdecimal() else label
+    number = int(label) if isinstance(label, str) and _NUMBER.fullmatch(label) else label
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
         raise DataError(f"{where}: the label is {label!r:.80}, expected a whole number of at least 0")
-    if not isinstance(name, str) or not name.strip():
+    if not isinstance(name, str) or not name.strip() or not is_whole(name):
         raise DataError(f"{where}: the class name is {name!r:.80}, expected text")
     return _Entry(normpath(path.replace("\\", "/")), number, name.strip(), where)
 
@@ -100,7 +102,9 @@ def _checked(
         first = known.setdefault(entry.path, entry)
         if first is not entry:
             labels = "" if first.label == entry.label else f", with the labels {first.label} and {entry.label}"
-            raise DataError(f"{entry.where}: {entry.path} is also {_place(first, entry)}{labels}")
+            raise DataError(
+                f"{entry.where}: {entry.path} is also {_place(first, entry)}{labels}; remove one of the two"
+            )
     empty = [name for name in ("train", "test") if not lists[name]]
     if empty:
         raise DataError(f"{listed_in}: the list {empty[0]!r} is empty")
@@ -130,13 +134,13 @@ def _classes(entries: Iterable[_Entry], names_repeat: bool) -> tuple[str, ...]:
         first = names.setdefault(entry.label, entry)
         if first.name != entry.name:
             at = _place(first, entry)
-            raise DataError(f"{entry.where}: label {entry.label} is {entry.name!r}, in {at} {first.name!r}")
+            raise DataError(f"{entry.where}: label {entry.label} is {entry.name!r}, in {at} {first.name!r}; {_AGAIN}")
         first = labels.setdefault(entry.name, entry)
         if first.label != entry.label and not names_repeat:
             at = _place(first, entry)
             raise DataError(
                 f"{entry.where}: class {entry.name!r} has the label {entry.label}, in {at} {first.label}: "
-                "the lists have their classes in different orders"
+                f"the lists have their classes in different orders; {_AGAIN}"
             )
     gap = next((label for label in range(len(names)) if label not in names), None)
     if gap is not None:

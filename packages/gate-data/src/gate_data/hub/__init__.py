@@ -48,7 +48,7 @@ def load(name: str, request: DataRequest) -> Data[Any]:
     if take is not None and parts.validation is None:
         parts = replace(parts, train=parts.train[:take], validation=parts.train[take:])
     parts = with_note(parts, _note_of(sheet, hub, copy, parts, take))
-    # as for the original files; maps are pictures here, and what no row tells apart cannot be grouped
+    # as for the original files; maps are images here, and what no row tells apart cannot be grouped
     form: Form = named(sheet.local).form
     grouped = form.grouped and all(sample.group for sample in parts.train)
     maps = None if form.maps is None else replace(form.maps, key="")

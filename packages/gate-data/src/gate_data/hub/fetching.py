@@ -1,4 +1,4 @@
-"""From the hub to files of one's own: rows are streamed once, and kept as zip archives of the pictures as they came.
+"""From the hub to files of one's own: rows are streamed once, and kept as zip archives of the images as they came.
 
 A killed reading continues after the last whole archive. What is kept names the repository's revision, of which all
 archives of a data set are. One process at a time writes; the others wait for it and read what it wrote.
@@ -49,7 +49,7 @@ class _Stream(NamedTuple):
     names: dict[str, tuple[str, ...]]
     base: str
     total: int | None  # rows of the whole split, where the repository says it and all are read
-    folder: Path | None  # of a copy on this machine: pictures that rows name lie there
+    folder: Path | None  # of a copy on this machine: images that rows name lie there
 
 
 def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
@@ -256,7 +256,7 @@ def _keep(hub: Hub, split: str, stream: _Stream, folder: Path) -> None:
 
 
 def _bytes(where: str, stream: _Stream, column: str, value: Any) -> bytes | None:
-    """A picture's file as it was uploaded: in the row, or beside the list where the copy is a folder of pictures."""
+    """An image's file as it was uploaded: in the row, or beside the list where the copy is a folder of images."""
     import fsspec  # type: ignore[import-untyped]  # it has no stubs
 
     if value is None:
@@ -268,14 +268,14 @@ def _bytes(where: str, stream: _Stream, column: str, value: Any) -> bytes | None
         if inner.is_absolute() or ".." in inner.parts:
             raise DataError(f"{where}: {str(inner)[:80]!r} of column {column!r} is no path inside the repository")
         with (
-            _reading(f"{where}: the picture {inner} of column {column!r}"),
+            _reading(f"{where}: the image {inner} of column {column!r}"),
             fsspec.open(f"{stream.base}/{inner}", "rb") as file,
         ):
             return bytes(file.read())
     path = Path(str(value.get("path") or ""))
     if stream.folder is None or not path.resolve().is_relative_to(stream.folder.resolve()):
-        raise DataError(f"{where}: the picture {path} of column {column!r} lies outside of the copy")
-    with _reading(f"{where}: the picture {path} of column {column!r}"):
+        raise DataError(f"{where}: the image {path} of column {column!r} lies outside of the copy")
+    with _reading(f"{where}: the image {path} of column {column!r}"):
         return path.read_bytes()
 
 

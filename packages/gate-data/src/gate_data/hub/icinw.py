@@ -43,7 +43,7 @@ def icinw_parts(name: str, root: Path | None) -> Parts:
     ours, published = (f"{train:,} / {test:,}" for train, test in (counted(parts), sheet.sizes))
     notes = [
         f"from {sheet.hub.id} on the Hugging Face hub" + (f", revision {copy.revision[:12]}" if copy.revision else ""),
-        "" if ours == published else f"it holds {ours} pictures to train on and to score, published are {published}",
+        "" if ours == published else f"it holds {ours} images to train on and to score, published are {published}",
         sheet.note,
         sheet.unsure,
     ]
@@ -84,11 +84,11 @@ def _several(row: Row, column: str, order: Sequence[int]) -> tuple[int, ...]:
 
 
 def _picture(sheet: IcinwSheet, row: Row) -> Member | Cut:
-    """The picture, of aircraft without the banner at its foot."""
+    """The image, of aircraft without the banner at its foot."""
     source = picture(row, sheet.hub.image)
     if not sheet.id.startswith("fgvc-aircraft"):
         return source
     try:
         return without_banner(source)
     except (OSError, DataError) as error:
-        raise row.error(sheet.hub.image, "a picture") from error
+        raise row.error(sheet.hub.image, "an image") from error

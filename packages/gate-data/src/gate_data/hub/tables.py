@@ -1,4 +1,4 @@
-"""Rows of a repository on the hub as lists of samples: a picture with a class, or with a map."""
+"""Rows of a repository on the hub as lists of samples: an image with a class, or with a map."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gate_data.readers import Member, Row
 
 
 class Table(NamedTuple):
-    """One split: its rows, in which pictures are members of archives, and the names of classes by column."""
+    """One split: its rows, in which images are members of archives, and the names of classes by column."""
 
     rows: Sequence[Row]
     names: Mapping[str, tuple[str, ...]]
@@ -29,10 +29,10 @@ def label_of(row: Row, column: str, count: int) -> int:
 
 
 def picture(row: Row, column: str) -> Member:
-    """The picture in a column."""
+    """The image in a column."""
     cell = row.values.get(column)
     if not isinstance(cell, Member):
-        raise row.error(column, "a picture")
+        raise row.error(column, "an image")
     return cell
 
 
@@ -45,7 +45,7 @@ def texts(row: Row, column: str, count: int) -> tuple[str, ...]:
 
 
 def classes(tables: Tables, hub: Hub, count: int) -> Parts:
-    """Pictures with a class each."""
+    """Images with a class each."""
     names = tables["train"].names.get(hub.target) or tuple(f"class {number}" for number in range(count))
     if len(names) != count:
         raise DataError(f"{hub.id}: column {hub.target!r} has {len(names)} classes, expected {count}")
@@ -57,7 +57,7 @@ def classes(tables: Tables, hub: Hub, count: int) -> Parts:
 
 
 def classes_apart(tables: Tables, hub: Hub, count: int) -> Parts:
-    """Pictures for few-shot episodes: each split has classes of its own.
+    """Images for few-shot episodes: each split has classes of its own.
 
     Where the column has names, they say which class is which over all splits; bare numbers begin anew in each split.
     """
@@ -80,7 +80,7 @@ def classes_apart(tables: Tables, hub: Hub, count: int) -> Parts:
 
 
 def maps(tables: Tables, hub: Hub, names: Sequence[str]) -> Parts:
-    """Pictures with a class map each, itself a picture."""
+    """Images with a class map each, itself an image."""
     lists = {
         role: [Sample(picture(row, hub.image), picture(row, hub.target)) for row in table.rows]
         for role, table in tables.items()

@@ -1,4 +1,4 @@
-"""Pictures with a class each: CIFAR-100, Food-101, ImageNet-1k, Places365; and Happywhale's two, species and animal."""
+"""Images with a class each: CIFAR-100, Food-101, ImageNet-1k, Places365; and Happywhale's two, species and animal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _pickled(raw: bytes, keys: Sequence[str], where: str) -> list[Any]:
 
 
 def _side(files: Mapping[str, bytes], key: str, classes: int, path: Path) -> Side:
-    """Pictures and labels of CIFAR's pickles, one file after another."""
+    """Images and labels of CIFAR's pickles, one file after another."""
     images, labels = [], []
     for name, raw in files.items():
         where = f"{path}: {name}"
@@ -84,14 +84,14 @@ cifar100 = of_card("cifar100")(read_cifar100)
 
 
 def read_food(folder: Path) -> Parts:
-    """750 and 250 pictures of each class, sorted by name; training labels are noisy on purpose, the test is cleaned."""
+    """750 and 250 images of each class, sorted by name; training labels are noisy on purpose, the test is cleaned."""
     files, sides = Files(folder / "images"), []
     classes: list[str] = []
     for name in ("train", "test"):
         path = folder / "meta" / f"{name}.json"
         listed = read_json(path)
         if not isinstance(listed, dict) or not all(isinstance(pictures, list) for pictures in listed.values()):
-            raise DataError(f"{path} is no object of lists, class to pictures")
+            raise DataError(f"{path} is no object of lists, class to images")
         classes = classes or sorted(listed)
         if sorted(listed) != classes:
             raise DataError(f"{folder / 'meta'}: train.json and test.json name different classes")
@@ -108,7 +108,7 @@ _TEST, _VALIDATION = 0.15, 0.05
 
 @of_card("happy")
 def happy(folder: Path) -> Parts:
-    """80, 5 and 15 % of the pictures; of every individual at least one trains, so that nobody is asked for unseen."""
+    """80, 5 and 15 % of the images; of every individual at least one trains, so that nobody is asked for unseen."""
     files = Files(folder / "train_images")
     rows = list(table(folder / "train.csv", ["image", "species", "individual_id"]))
     return _divided(
@@ -151,7 +151,7 @@ _TARS = ("ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
 
 
 class _Layout(NamedTuple):
-    """Folders, or tar archives, of the pictures to train on and to score, and the folder in which lists lie."""
+    """Folders, or tar archives, of the images to train on and to score, and the folder in which lists lie."""
 
     train: Path
     val: Path
@@ -190,7 +190,7 @@ def imagenet1k(layout: _Layout) -> Parts:
 
 
 def _of_tars(archive: Path) -> dict[str, list[Source]]:
-    """Class to its pictures, in the archive of the classes' archives, which is read in place."""
+    """Class to its images, in the archive of the classes' archives, which is read in place."""
     files: dict[str, list[Source]] = {}
     for member in files_in(archive):
         name = member.name if isinstance(member, Member) else member
@@ -202,7 +202,7 @@ def _of_tars(archive: Path) -> dict[str, list[Source]]:
 
 
 def _flat(layout: _Layout, wnids: list[str]) -> list[Sample]:
-    """Validation pictures in one folder or archive, their classes in Kaggle's table or in the development kit."""
+    """Validation images in one folder or archive, their classes in Kaggle's table or in the development kit."""
     files: dict[str, Source] = {
         Path(file.name if isinstance(file, Member) else file).stem: file for file in files_in(layout.val)
     }
@@ -234,7 +234,7 @@ def _of_kit(folder: Path, stems: list[str]) -> dict[str, str]:
         raise DataError(f"{folder}: val/ has no class folders, and neither LOC_val_solution.csv nor {_KIT} is there")
     wnid = {int(synset["ILSVRC2012_ID"].item()): str(synset["WNID"].item()) for synset in synsets.ravel()}
     if len(numbers) != len(stems):
-        raise DataError(f"{folder / truth} has {len(numbers)} lines for {len(stems)} pictures")
+        raise DataError(f"{folder / truth} has {len(numbers)} lines for {len(stems)} images")
     unknown = next((number for number in numbers if not number.isdecimal() or int(number) not in wnid), None)
     if unknown is not None:
         raise DataError(f"{folder / truth}: {unknown[:20]!r} is no number of {meta}")
@@ -243,7 +243,7 @@ def _of_kit(folder: Path, stems: list[str]) -> dict[str, str]:
 
 @of_card("places365")
 def places365(folder: Path) -> Parts:
-    """1,803,460 and 36,500 pictures; the test's labels are not public, so that the validation set is the test split."""
+    """1,803,460 and 36,500 images; the test's labels are not public, so that the validation set is the test split."""
     categories = folder / "categories_places365.txt"
     if not categories.is_file():
         train = files_of_classes(folder / "train")

@@ -32,7 +32,7 @@ def _by_class(classes: Mapping[str, Sequence[Sample]], held: Mapping[str, Sequen
     apart = [*held["validation"], *held["test"]]
     names = {"train": [name for name in classes if name not in set(apart)], **held}
     if empty := [name for name in apart if not classes.get(name)]:
-        raise DataError(f"class {empty[0]!r} of the published split has no pictures")
+        raise DataError(f"class {empty[0]!r} of the published split has no images")
     order = {name: index for index, name in enumerate([*names["train"], *apart])}
     train, validation, test = (
         [sample._replace(target=order[name]) for name in names[part] for sample in classes[name]]
@@ -61,7 +61,7 @@ def aircraft(folder: Path) -> Parts:
 
 @of_card("cubirds")
 def cubirds(folder: Path) -> Parts:
-    """140, 30 and 30 classes, cut to their boxes, without 43 pictures that are also in ImageNet."""
+    """140, 30 and 30 classes, cut to their boxes, without 43 images that are also in ImageNet."""
     held = _SPLITS["cubirds"]
     names = {row.text("number"): row.text("name") for row in fields(folder / "classes.txt", "number", "name")}
     numbers = {row.text("image"): row for row in fields(folder / "image_class_labels.txt", "image", "class")}
@@ -88,14 +88,14 @@ def cubirds(folder: Path) -> Parts:
 
 @of_card("dtextures")
 def dtextures(folder: Path) -> Parts:
-    """33, 7 and 7 of 47 textures with 120 pictures each."""
+    """33, 7 and 7 of 47 textures with 120 images each."""
     classes = files_of_classes(folder / "images", (".jpg",))  # one class holds a stray .directory file
     return _by_class({name: [Sample(file) for file in files] for name, files in classes.items()}, _SPLITS["dtextures"])
 
 
 @of_card("fungi")
 def fungi(folder: Path) -> Parts:
-    """994, 200 and 200 categories, of which several share a name; the pictures of both lists are pooled."""
+    """994, 200 and 200 categories, of which several share a name; the images of both lists are pooled."""
     lists = (folder / "train.json", folder / "val.json")
     rows = [row for path in lists for row in records(path, "categories")]
     names = {row.integer("id"): f"{row.integer('id'):04}.{row.text('name')}" for row in rows}
@@ -132,7 +132,7 @@ def vgg(folder: Path) -> Parts:
 
 
 def flowers(folder: Path) -> tuple[Files, list[int]]:
-    """Oxford's flowers: their folder, and the class, from 0, of each picture in the order of their numbers."""
+    """Oxford's flowers: their folder, and the class, from 0, of each image in the order of their numbers."""
     path = folder / "imagelabels.mat"
     labels = np.asarray(read_matlab(str(path), "labels")).ravel()
     if labels.min() < 1 or labels.max() > 102:
@@ -167,7 +167,7 @@ def mini(folder: Path) -> Parts | Arrays:
 
 
 def _cached(path: Path, classes: dict[str, int]) -> Side:
-    """The pictures of a pickle in the order of its classes, which are numbered after those that there are."""
+    """The images of a pickle in the order of its classes, which are numbered after those that there are."""
     with path.open("rb") as file:
         content = pickles.load(file, str(path))
     pixels, rows = (content.get(name) for name in ("image_data", "class_dict")) if isinstance(content, dict) else (0, 0)
@@ -227,7 +227,10 @@ def _omniglot(folder: Path) -> Parts:
                 lists[-1] += [Sample(drawing, len(signs)) for drawing in drawings]
                 signs.append(f"{alphabet}/{sign}")
     if not all(lists):
-        raise DataError(f"{zips[0]} and {zips[1]} hold too few alphabets: {len(first)} and {len(second)}")
+        raise DataError(
+            f"{zips[0]} holds {len(first)} alphabets, and {zips[1]} {len(lists[2])} signs of others; expected at least "
+            "2 alphabets in the first, and one in the second that the first lacks"
+        )
     return Parts(lists[0], lists[2], lists[1], tuple(signs))
 
 

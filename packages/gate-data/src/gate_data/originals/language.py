@@ -44,11 +44,11 @@ def clevr(folder: Path) -> Parts:
 
 
 _CLEVR_TEST = 15_000
-"""Pictures in CLEVR's own test set: the same names, other scenes."""
+"""Images in CLEVR's own test set: the same names, other scenes."""
 
 
 class _MathPlace(NamedTuple):
-    """Where questions and pictures lie."""
+    """Where questions and images lie."""
 
     questions: Path
     images: Path
@@ -70,10 +70,10 @@ def _find_math(root: Path) -> _MathPlace | None:
 
 @of_card("clevr-math", _find_math)
 def clevr_math(layout: _MathPlace) -> Parts:
-    """The three published splits: sums and differences from 0 to 10, in the test about newly rendered pictures."""
+    """The three published splits: sums and differences from 0 to 10, in the test about newly rendered images."""
     if len(os.listdir(layout.test_images / "test")) >= _CLEVR_TEST:  # noqa: PTH208 - names alone are wanted
         raise DataError(
-            f"{layout.test_images / 'test'} holds CLEVR's own test pictures, which these questions are not about; "
+            f"{layout.test_images / 'test'} holds CLEVR's own test images, which these questions are not about; "
             "expected those of clevr-math-test-images.zip"
         )
 
@@ -97,7 +97,7 @@ CAPTIONS = 5
 
 @of_card("flickr30k")
 def flickr30k(folder: Path) -> Parts:
-    """29,000, 1,014 and 1,000 pictures in Karpathy's split (Flickr30k Entities': 29,783, 1,000 and 1,000)."""
+    """29,000, 1,014 and 1,000 images in Karpathy's split (Flickr30k Entities': 29,783, 1,000 and 1,000)."""
     files, path = Files(first_of(folder, _IMAGES)), first_of(folder, _CAPTIONS)
     karpathys = path.suffix == ".json"
     lists: dict[str, list[Sample]] = {split: [] for split in _SPLITS}
@@ -123,7 +123,7 @@ def flickr30k_rows(tables: Tables, hub: Hub, count: int) -> Parts:
 
 
 def _of_entities(folder: Path, captions: Path) -> list[Captioned]:
-    """Entities' lists name picture stems; pictures in none of them are left out."""
+    """Entities' lists name image stems; images in none of them are left out."""
     captioned = {picture.file: picture for picture in numbered(captions)}
     pictures = []
     for name in _SPLITS:
@@ -185,7 +185,7 @@ _PAIR = ("image_0", "image_1")
 
 @of_card("winoground")
 def winoground(folder: Path) -> Parts:
-    """Two pictures, and two captions of the same words in another order: all 400 are scored, nothing is trained."""
+    """Two images, and two captions of the same words in another order: all 400 are scored, nothing is trained."""
     pictures = by_stem([folder / "images", folder / "images.zip"])
     rows = list(table(folder / "examples.jsonl", [*_PAIR, "caption_0", "caption_1"]))
     for row in rows:

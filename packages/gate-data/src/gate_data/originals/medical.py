@@ -1,4 +1,4 @@
-"""Medical pictures: ACDC's hearts, findings in chest radiographs, grades of retinopathy, skin lesions."""
+"""Medical images: ACDC's hearts, findings in chest radiographs, grades of retinopathy, skin lesions."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ _NIH_SPLITS = ("train_val_list.txt", "test_list.txt")
     grouped=True,
 )
 def chestxray14(folder: Path) -> Parts:
-    """NIH's pictures with one of the five findings of the paper's CheXpert; the official lists, apart by patient."""
+    """NIH's images with one of the five findings of the paper's CheXpert; the official lists, apart by patient."""
     entries = folder / "Data_Entry_2017_v2020.csv"
     if not entries.is_file() and (folder / "Data_Entry_2017.csv").is_file():
         entries = folder / "Data_Entry_2017.csv"
@@ -168,12 +168,12 @@ def chestxray14(folder: Path) -> Parts:
             labels, patient = about[image]
             if any(labels):
                 lists[-1].append(Sample(_picture(pictures, Path(image).stem, where), labels, group=patient))
-    return Parts(lists[0], lists[1], classes=_FIVE, note="pictures without any of the five findings are left out")
+    return Parts(lists[0], lists[1], classes=_FIVE, note="images without any of the five findings are left out")
 
 
 def _picture(pictures: Mapping[str, File], stem: str, where: str) -> File:
     if stem not in pictures:
-        raise DataError(f"{where}: the picture {stem} is not there")
+        raise DataError(f"{where}: the image {stem} is not there")
     return pictures[stem]
 
 
@@ -197,7 +197,7 @@ def diabetic(folder: Path) -> Parts:
 
 
 def _graded(path: Path, folder: Path, folders: tuple[str, ...]) -> list[Sample]:
-    """A list's pictures; a patient's two eyes are one group."""
+    """A list's images; a patient's two eyes are one group."""
     pictures = by_stem(folder / name for name in folders)
     named = ((row.text("image"), row) for row in table(path, ["image", "level"]))
     return [
@@ -217,7 +217,7 @@ _METADATA = ("HAM10000_metadata.csv", "HAM10000_metadata.tab", "HAM10000_metadat
 
 @of_card("ham10k")
 def ham10k(folder: Path) -> Parts:
-    """80, 5 and 15 % of the lesions, with the same shares of every class; a lesion's pictures stay on one side."""
+    """80, 5 and 15 % of the lesions, with the same shares of every class; a lesion's images stay on one side."""
     pictures = by_stem(
         folder / f"{name}_images_part_{part}{ending}"
         for name in ("HAM10000", "ham10000")

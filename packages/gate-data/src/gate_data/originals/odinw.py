@@ -2,7 +2,7 @@
 
 ``ORIGINALS`` are attributes by the set's id, with ``@valid`` behind it to score the validation split, as some published
 tables do. Where a set says nothing of validation, or its validation split is the one that is scored, a tenth of the
-training pictures validates.
+training images validates.
 
 Source: GLIP's configurations and data loaders, from which ELEVATER's suite takes roots, files and splits.
 """
@@ -80,16 +80,16 @@ def splits(where: Place, scored: str = "test") -> BoxSplits:
         rows = default_rng(_SEED).permutation(len(train.files))
         count = max(1, round(_SHARE * len(rows)))
         if len(rows) < 2:
-            raise DataError(f"{where.folder}: {len(rows)} training picture, of which none can validate")
+            raise DataError(f"{where.folder}: {len(rows)} training image, of which none can validate")
         held, train = train.take(sorted(rows[:count].tolist())), train.take(sorted(rows[count:].tolist()))
-        remarks.append(f"{count} training pictures validate")
+        remarks.append(f"{count} training images validate")
     remarks += remarks_of({"train": train, "validation": held, "test": tested})
     missing = _differences(about, train, held, tested, drawn=len(remarks) > 1 and "validate" in remarks[1])
     return BoxSplits(train, held, tested, "; ".join([*remarks, *missing]), "; ".join(missing))
 
 
 def prepared(root: Path, identity: str, split: str, shots: int, seed: int) -> tuple[Path, list[str]] | None:
-    """ELEVATER's own draw of a set's training or validation pictures, where its file lies there."""
+    """ELEVATER's own draw of a set's training or validation images, where its file lies there."""
     where = find(identity, "", root)
     about = SETS[identity]
     inside = {"train": ("train",), "val": ("valid", "mini_val")}[split]
@@ -158,9 +158,9 @@ def _differences(about: Mapping[str, Any], train: Listed, held: Listed, tested: 
     remarks = []
     count = len(train.files) + (len(held.files) if drawn else 0)
     if count != about["train"]:
-        remarks.append(f"{count} training pictures, {about['train']} published")
+        remarks.append(f"{count} training images, {about['train']} published")
     if len(tested.files) not in (about["test"], about["valid"]):
-        remarks.append(f"{len(tested.files)} scored pictures, {about['test']} published")
+        remarks.append(f"{len(tested.files)} scored images, {about['test']} published")
     expected = [name if name.strip() else UNNAMED for name in about["classes"]]
     renamed = [captions(about["id"]).get(name, {}).get("name", name) for name in expected]
     if list(train.classes) not in (expected, renamed):

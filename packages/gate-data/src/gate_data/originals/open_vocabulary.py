@@ -25,7 +25,7 @@ _VOC_HOLDS = (("JPEGImages", "SegmentationClass", "ImageSets/Segmentation"),)
 
 
 def _voc(folder: Path, classes: tuple[str, ...]) -> Parts:
-    """1,464 and 1,449 pictures: the lists ``train`` and ``val`` of segmentation."""
+    """1,464 and 1,449 images: the lists ``train`` and ``val`` of segmentation."""
     images, truths = Files(folder / "JPEGImages"), Files(folder / "SegmentationClass")
 
     def side(name: str) -> list[Sample]:

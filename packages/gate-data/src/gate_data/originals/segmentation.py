@@ -1,4 +1,4 @@
-"""Scenes and streets with a class map for every picture: ADE20K, Cityscapes, COCO-Stuff, NYU, PASCAL Context."""
+"""Scenes and streets with a class map for every image: ADE20K, Cityscapes, COCO-Stuff, NYU, PASCAL Context."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gate_data.tables import read_table
 
 
 def paired(images: Path, annotations: Path, strip: str = "", ending: str = "") -> list[Sample]:
-    """Pictures and the class maps of the same name."""
+    """Images and the class maps of the same name."""
     files_in(images)
     pictures = {stem.removesuffix(strip): image for stem, image in by_stem([images]).items()}
     maps_by_stem = by_stem([annotations], (".png", ".mat"))
     truths = {stem.removesuffix(ending): file for stem, file in maps_by_stem.items() if stem.endswith(ending)}
     for files, others, lacking in (
-        (truths, pictures, f"picture {images}/*{strip}"),
+        (truths, pictures, f"image {images}/*{strip}"),
         (pictures, truths, f"annotation {annotations}/*{ending}"),
     ):
         if alone := next((files[stem] for stem in files if stem not in others), None):
@@ -32,7 +32,7 @@ def paired(images: Path, annotations: Path, strip: str = "", ending: str = "") -
 
 
 def _listed(images: Files, truths: Files, path: Path) -> list[Sample]:
-    """Pictures, and MATLAB's class maps of the same name, that a list names."""
+    """Images, and MATLAB's class maps of the same name, that a list names."""
     return [
         Sample(images.get(f"{stem}.jpg", f"{path}, line {line}"), truths.get(f"{stem}.mat", f"{path}, line {line}"))
         for line, stem in lines(path)
@@ -69,7 +69,7 @@ _STREET_MAP = ClassMap(ranked(_STREET.values()), ignored=set(range(34)) - set(_S
 
 @of_card("cityscapes", maps=_STREET_MAP)
 def cityscapes(folder: Path) -> Parts:
-    """2,975 and 500 pictures; the official test's maps are not public, so that ``val`` is the test split.
+    """2,975 and 500 images; the official test's maps are not public, so that ``val`` is the test split.
 
     Whole cities are held out, for neighbouring frames are alike.
     """
@@ -86,9 +86,9 @@ def cityscapes(folder: Path) -> Parts:
 
 
 def cityscapes_rows(tables: Tables, hub: Hub, count: int) -> Parts:
-    """The hub's rows, which do not say of which city they are: validation is drawn by picture."""
+    """The hub's rows, which do not say of which city they are: validation is drawn by image."""
     del count
-    return with_note(maps(tables, hub, tuple(_STREET)), "pictures validate, not cities: rows do not name theirs")
+    return with_note(maps(tables, hub, tuple(_STREET)), "images validate, not cities: rows do not name theirs")
 
 
 _STUFF = read_table("coco_stuff")
@@ -98,7 +98,7 @@ _STUFF_RANKS = {number: rank for rank, number in enumerate(_STUFF["ids"])}
 
 @of_card("coco-10k", maps=ClassMap(_STUFF_RANKS, ignored=(0,), key="S"))
 def coco_10k(folder: Path) -> Parts:
-    """9,000 and 1,000 pictures with MATLAB's maps of 171 things and stuffs."""
+    """9,000 and 1,000 images with MATLAB's maps of 171 things and stuffs."""
     images, truths = Files(folder / "images"), Files(folder / "annotations")
     train, test = (_listed(images, truths, folder / "imageLists" / f"{side}.txt") for side in ("train", "test"))
     return Parts(train, test, classes=_STUFF_CLASSES)
@@ -106,7 +106,7 @@ def coco_10k(folder: Path) -> Parts:
 
 @of_card("coco-164k", maps=ClassMap({number - 1: rank for number, rank in _STUFF_RANKS.items()}, ignored=(255,)))
 def coco_164k(folder: Path) -> Parts:
-    """118,287 and 5,000 pictures with pictures of ids."""
+    """118,287 and 5,000 images with images of ids."""
     train, test = (paired(folder / "images" / side, folder / "annotations" / side) for side in ("train2017", "val2017"))
     return Parts(train, test, classes=_STUFF_CLASSES)
 
@@ -124,7 +124,7 @@ _BLOCK = 20
 
 
 def _nyu(folder: Path, key: str) -> Parts:
-    """Rows of one HDF5 file of pictures, classes and depths."""
+    """Rows of one HDF5 file of images, classes and depths."""
     path = str(folder / _NYU_FILE)
     for name, shape in (("images", (_ROWS, 3, 640, 480)), (key, (_ROWS, 640, 480))):
         if stored_shape(path, name) != shape:
@@ -152,7 +152,7 @@ _CONTEXT_RANKS = {number: rank for rank, number in enumerate(_CONTEXT["ids"])}
 
 @of_card("pascal", maps=ClassMap(_CONTEXT_RANKS, ignored=(0,), others=IGNORED, key="LabelMap"))
 def pascal(folder: Path) -> Parts:
-    """4,998 and 5,105 pictures, VOC 2010's ``train`` and ``val``: 59 of the 459 things that were drawn in them."""
+    """4,998 and 5,105 images, VOC 2010's ``train`` and ``val``: 59 of the 459 things that were drawn in them."""
     voc = first_of(folder, ("VOCdevkit/VOC2010/JPEGImages", "VOC2010/JPEGImages")).parent
     images, truths = Files(voc / "JPEGImages"), Files(first_of(folder, ("trainval", f"{voc}/trainval")))
     train, test = (_listed(images, truths, voc / "ImageSets" / "Main" / f"{side}.txt") for side in ("train", "val"))

@@ -1,12 +1,12 @@
-"""Pictures with a file of annotations each: which a split has, where an annotation lies, and its boxes."""
+"""Images with a file of annotations each: which a split has, where an annotation lies, and its boxes."""
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from gate_data.boxes.files import (
@@ -23,20 +23,20 @@ from gate_data.original_files import Originals
 from gate_data.own.class_names import named_classes, refuse_alike, shown_names
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import files_in, held_out, lines
-from gate_data.readers.folders import PICTURES
+from gate_data.readers.folders import PICTURES, ending_in
 
 SPLITS = ("train", "validation", "test")
 
 
 def root_of(own: OwnBenchmark, folder: Path, split: str = "") -> Path:
-    """The folder of a split's pictures, by its shortest name."""
+    """The folder of a split's images, by its shortest name."""
     root = folder / own.data.roots.get(split, own.data.root)
     short = Path(os.path.normpath(root))
     return short if short.exists() and root.exists() and short.samefile(root) else root
 
 
 def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, list[tuple[Path, Path | None]]]:
-    """Each split's pictures with their annotations; all under ``""`` where the file names no split."""
+    """Each split's images with their annotations; all under ``""`` where the file names no split."""
     parts = own.splits.named or {"": ""}
     pairs: dict[str, list[tuple[Path, Path | None]]] = {}
     for split, part in parts.items():
@@ -47,9 +47,7 @@ def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, lis
         picture_of: dict[Path | None, Path] = {}
         for picture, file in pairs[split]:
             if (other := picture_of.setdefault(file, picture)) != picture:
-                raise DataError(
-                    f"{file} would stand for two pictures, {other} and {picture.name}: move one of them away"
-                )
+                raise DataError(f"{file} would stand for two images, {other} and {picture.name}: move one of them away")
     lacking = [
         (picture, file) for listed in pairs.values() for picture, file in listed if file is None or not file.is_file()
     ]
@@ -57,7 +55,7 @@ def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, lis
     if lacking and (needed or len(lacking) == every):
         first, file = lacking[0]
         where = file or own.data.annotations
-        raise DataError(f"{len(lacking)} of {every} pictures have no annotation, such as {first}: {where} is not there")
+        raise DataError(f"{len(lacking)} of {every} images have no annotation, such as {first}: {where} is not there")
     return {
         split: [(picture, file if file is not None and file.is_file() else None) for picture, file in listed]
         for split, listed in pairs.items()
@@ -65,7 +63,7 @@ def annotated(own: OwnBenchmark, folder: Path, *, needed: bool) -> dict[str, lis
 
 
 def yolo_file(picture: Path) -> Path:
-    """Where YOLO's tools look for a picture's text file: ``labels`` for the last ``images``, or beside it."""
+    """Where YOLO's tools look for an image's text file: ``labels`` for the last ``images``, or beside it."""
     parts = list(picture.parts)
     for index in range(len(parts) - 2, -1, -1):
         if parts[index] == "images":
@@ -79,7 +77,7 @@ def _annotation(own: OwnBenchmark, folder: Path, inner: str, picture: Path) -> P
         return yolo_file(picture)
     pattern = own.data.annotations
     if "*" not in pattern:
-        raise DataError(f"field 'data.annotations' is {pattern!r}, expected e.g. 'masks/*.png': * is a picture's name")
+        raise DataError(f"field 'data.annotations' is {pattern!r}, expected e.g. 'masks/*.png': * is an image's name")
     return folder / pattern.replace("{}", inner).replace("*", picture.stem)
 
 
@@ -88,7 +86,7 @@ def _in(folder: Path) -> list[Path]:
 
 
 def _listed(root: Path, path: Path) -> list[Path]:
-    """Pictures that a list names: by path, from the root or the list's folder, or by name without ending."""
+    """Images that a list names: by path, from the root or the list's folder, or by name without ending."""
     stems: Mapping[str, Path] | None = None
     pictures = []
     for number, line in lines(path):
@@ -100,19 +98,18 @@ def _listed(root: Path, path: Path) -> list[Path]:
                 stems = {picture.stem: picture for picture in _in(root)}
             word, *mark = line.split()
             picture = stems.get(word)
-            if mark == ["-1"]:  # VOC's list of a class: this picture does not show it
+            if mark == ["-1"]:  # VOC's list of a class: this image does not show it
                 continue
         if picture is None:
-            raise DataError(f"{path}, line {number}: {line[:80]!r} is no picture in {root}")
+            raise DataError(f"{path}, line {number}: {line[:80]!r} is no image in {root}")
         pictures.append(Path(os.path.normpath(picture)))
     return pictures
 
 
 def first_pictures(folder: Path, count: int = 5) -> list[Path]:
-    """A few pictures of a folder, by name."""
-    with os.scandir(folder) as scanned:
-        names = [entry.name for entry in scanned if entry.name.lower().endswith(PICTURES) and entry.name[0] != "."]
-    return [folder / name for name in heapq.nsmallest(count, names)]
+    """A few images of a folder, by name."""
+    names = (name for name in ending_in(folder, PICTURES) if name[0] != ".")
+    return [folder / name for name in islice(names, count)]
 
 
 def boxed(own: OwnBenchmark, path: Path) -> Originals[Path]:
@@ -143,7 +140,7 @@ def _lists(own: OwnBenchmark, folder: Path) -> BoxSplits:
             train = read["train"]
             stay, held = held_out([0] * len(train.files), share, seed=own.splits.seed)
             if not held or not stay:
-                raise DataError(f"{len(train.files)} pictures are too few to draw {name} from")
+                raise DataError(f"{len(train.files)} images are too few to draw {name} from")
             read["train"], read[name] = train.take(stay), train.take(held)
     shown = shown_names(own, folder, read["train"].classes)
     train, validation, test = (replace(read[name], classes=shown) for name in SPLITS)
@@ -170,8 +167,8 @@ def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
 
 
 def coco_files(own: OwnBenchmark) -> dict[str, str]:
-    """The COCO file of each split, or that of all pictures under ``""``."""
+    """The COCO file of each split, or that of all images under ``""``."""
     files = own.splits.named or {"": own.data.table}
     if not all(files.values()):
-        raise DataError("field 'data.table' is missing: the COCO file of all pictures, or one per split under [splits]")
+        raise DataError("field 'data.table' is missing: the COCO file of all images, or one per split under [splits]")
     return files

@@ -2,109 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gate_data.errors import DataError, UsageError
+from gate_data.errors import DataError
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers.source import read_text
+from wary_files.class_names import names_from_file
 
 _LISTS = ("classes.txt", "codes.txt", "labels.txt", "class_names.txt", "label_names.txt", "obj.names", "names.txt")
 """Files of names of classes, a line each."""
-_NUMBERED = re.compile(r"([^0-9]*)([0-9]{1,18})")
-_DIGITS = re.compile(r"[0-9]{1,18}")
-_INSTEAD = "write a line per class of its name, a tab and its words, or a .json object from names to words"
-
-
-def numbers_of(names: Sequence[str]) -> list[int] | None:
-    """The numbers of classes that are called by numbers, all with one prefix or none; None where they are not.
-
-    ``1`` and ``01`` are one number: names that differ in their zeros alone have no order by number.
-
-    Example:
-        >>> numbers_of(["class2", "class10"]), numbers_of(["2", "02"]), numbers_of(["cat", "2"])
-        ([2, 10], None, None)
-    """
-    matches = [_NUMBERED.fullmatch(name) for name in names]
-    prefixes = {match[1] for match in matches if match is not None}
-    numbers = [int(match[2]) for match in matches if match is not None]
-    return numbers if len(numbers) == len(names) == len(set(numbers)) and len(prefixes) == 1 else None
-
-
-def in_class_order(names: Iterable[str]) -> list[str]:
-    """Names of classes in the order of their indices: by number where all are numbers, as text otherwise.
-
-    Example:
-        >>> in_class_order(["10", "9", "1"])
-        ['1', '9', '10']
-    """
-    listed = sorted(names)
-    numbers = numbers_of(listed)
-    return listed if numbers is None else [name for _, name in sorted(zip(numbers, listed, strict=True))]
-
-
-def by_number(names: Sequence[str]) -> list[int] | None:
-    """The place of each class among all that are called by the numbers from 0, or from 1, on; None for others."""
-    numbers = numbers_of(names)
-    if not numbers or min(numbers) > 1 or max(numbers) - min(numbers) != len(numbers) - 1:
-        return None
-    return [number - min(numbers) for number in numbers]
-
-
-def laid_in_order(classes: Sequence[str], texts: Sequence[str], where: str) -> tuple[str, ...]:
-    """One text for each class, in the order of the classes, where there is one order only.
-
-    Raises:
-        UsageError: another number of texts; classes that have another order by number, or without their case, than as
-            text; or a text that is another class's name. The message says what to write instead.
-    """
-    if len(texts) != len(classes):
-        raise UsageError(f"{where}: {len(texts)} lines for {len(classes)} classes, and none names a class")
-    own = [plain_name(name) for name in classes]
-    in_text = {plain_name(text): text for text in texts}
-    if set(own) == set(in_text) and len(in_text) == len(texts):
-        return tuple(in_text[name] for name in own)  # the same names, in whichever order
-    as_text, numbered = sorted(classes), numbers_of(classes) is not None
-    by_parts = in_class_order(classes) if numbered else sorted(classes, key=_by_parts)
-    orders = [by_parts] if numbered else [by_parts, sorted(classes, key=str.casefold)]
-    if list(classes) not in (as_text, by_parts) and not numbered:
-        orders = []  # somebody gave their order
-    if numbered and list(classes) == as_text:
-        text_of = dict(zip(by_parts, texts, strict=True))
-        return tuple(text_of[name] for name in classes)
-    for order in orders:
-        if moved := [(first, second) for first, second in zip(classes, order, strict=True) if first != second]:
-            raise UsageError(
-                f"{where}: a line per class needs one order of the classes, and these have several: is "
-                f"{moved[0][0]!r} or {moved[0][1]!r} first? {_INSTEAD}"
-            )
-    if numbered:
-        return tuple(texts)
-    for place, text in enumerate(texts):
-        words = f" {plain_name(text)} "
-        named = [name for name in own if f" {name} " in words]
-        if named and own[place] not in named:
-            raise UsageError(
-                f"{where}: line {place + 1}, {text!r}, would stand for the class {classes[place]!r}, and names the "
-                f"class {classes[own.index(named[0])]!r}: {_INSTEAD}"
-            )
-    return tuple(texts)
-
-
-def plain_name(name: str) -> str:
-    """A name without its case, with blanks for underscores and hyphens."""
-    return re.sub(r"[\s_-]+", " ", name).strip().casefold()
+BY_LINE = "classnames.txt"
+"""The list beside shards, whose line n is class n, whatever stands in it."""
 
 
 def refuse_alike(names: Iterable[str]) -> None:
     """Refuse classes whose names differ in their case alone, or in what is not seen."""
     by_case: dict[str, str] = {}
     for name in names:
-        first = by_case.setdefault(_as_seen(name), name)
+        first = by_case.setdefault(as_seen(name), name)
         if first != name:
             raise DataError(
                 f"classes {first!a} and {name!a} differ only in their case, or in what is not seen: are they "
@@ -112,93 +30,10 @@ def refuse_alike(names: Iterable[str]) -> None:
             )
 
 
-def _as_seen(name: str) -> str:
+def as_seen(name: str) -> str:
     """Return a name without its case, in one composition, without signs of no width, and with single blanks inside."""
     folded = unicodedata.normalize("NFC", name).casefold()
     return " ".join("".join(sign for sign in folded if unicodedata.category(sign) != "Cf").split())
-
-
-def _by_parts(name: str) -> list[tuple[int, str]]:
-    """A key by which ``10_cat`` stands behind ``2_dog``."""
-    parts = re.split(r"([0-9]{1,18})", name)
-    return [(int(part), "") if place % 2 else (-1, part) for place, part in enumerate(parts)]
-
-
-def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
-    """Words for classes from a file: by the classes' names, or a line per class in their order.
-
-    A line ``NAME words`` or ``NAME, words`` counts where names are ids, such as n01440764 or c3; of classes called by
-    words (``apple``), a line ``apple tree`` could be either, so a tab has to stand between, or the file to be ``.csv``.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"class names {path}: {getattr(error, 'strerror', None) or error}") from error
-    if path.suffix == ".json":
-        try:
-            content = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"class names {path}: not JSON ({error})") from error
-        if not isinstance(content, dict) or not all(isinstance(words, str) for words in content.values()):
-            raise UsageError(f"class names {path}: expected an object from the data's names to words")
-        return _looked_up(path, content, classes)
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    by_name = _by_name(path, lines, set(classes))
-    if any(name in by_name for name in classes):
-        return _looked_up(path, by_name, classes)
-    _refuse_columns(path, lines, set(classes))
-    return laid_in_order(classes, lines, f"class names {path}")
-
-
-def _by_name(path: Path, lines: Sequence[str], classes: Set[str]) -> dict[str, str]:
-    """Words by name, where lines give both."""
-    ids = all(re.search(r"[0-9]", name) for name in classes)
-    numbers = {int(name): name for name in classes} if all(_DIGITS.fullmatch(name) for name in classes) else {}
-    separator = r":?[\t ,]+" if ids else r"[\t,]+" if path.suffix == ".csv" else r"\t+"
-    by_name: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        first, *remainder = (part.strip().strip('"') for part in re.split(separator, line, maxsplit=1))
-        if not remainder:
-            continue
-        name = numbers.get(int(first), first) if len(numbers) == len(classes) and _DIGITS.fullmatch(first) else first
-        words = remainder[0].split(",")[0].strip().strip('"')
-        if by_name.setdefault(name, words) != words and name in classes:
-            raise UsageError(f"class names {path}: line {number} gives {name!r} other words than a line before it")
-    if by_name.keys() & classes:
-        return by_name
-    if ids and {re.split(r"[\t ,]+", line)[-1] for line in lines} == classes and not classes & set(lines):
-        raise UsageError(f"class names {path}: the lines end in the classes' names, as {lines[0]!r} does: {_INSTEAD}")
-    begin = {line: match[1] for line in lines if (match := re.match(r"([^ ,]+)[ ,]+\S", line)) and match[1] in classes}
-    if len(begin) > 1 and len(set(begin.values())) == len(classes):
-        raise UsageError(
-            f"class names {path}: lines such as {next(iter(begin))!r} begin with a class's name: is that a part of "
-            f"its words? {_INSTEAD}"
-        )
-    return {}
-
-
-def _refuse_columns(path: Path, lines: Sequence[str], classes: Set[str]) -> None:
-    """Refuse lines of several columns, one of which has the classes' names, or numbers from 0 or 1 on."""
-    for separator in ("\t", ",", ";", ":", "=", "|", " "):
-        rows = [[cell.strip().strip('"') for cell in line.split(separator)] for line in lines]
-        if min(map(len, rows), default=0) < 2:
-            continue
-        for place in (0,) if separator == " " else (0, -1):
-            cells = [row[place] for row in rows]
-            where = f"class names {path}: lines such as {lines[0]!r}"
-            if separator != " " and set(cells) == classes:
-                raise UsageError(f"{where} name a class, {cells[0]!r}: {_INSTEAD}")
-            other = {separator.join(row[1:] if place == 0 else row[:-1]) for row in rows}
-            numbered = by_number(cells) is not None and all(map(_DIGITS.fullmatch, cells))
-            if numbered and len(other) == len(rows) > 1:
-                raise UsageError(f"{where} hold numbers, maybe of another order than that of the classes: {_INSTEAD}")
-
-
-def _looked_up(path: Path, names: dict[str, str], classes: Sequence[str]) -> tuple[str, ...]:
-    lacking = [name for name in classes if not names.get(name, "").strip()]
-    if lacking:
-        raise UsageError(f"class names {path}: {len(lacking)} of {len(classes)} are missing, such as {lacking[0]!r}")
-    return tuple(names[name] for name in classes)
 
 
 def listed_names(*folders: Path) -> tuple[tuple[str, ...], Path | None]:
@@ -231,6 +66,10 @@ def named_classes(own: OwnBenchmark, folder: Path) -> tuple[str, ...]:
 def shown_names(own: OwnBenchmark, folder: Path, names: Sequence[str]) -> tuple[str, ...]:
     """What a reader, and a text encoder, should see for each name."""
     if own.classes.words:
-        words = names_from_file(folder / own.classes.words, names)
+        path = folder / own.classes.words
+        by_line = own.data.kind == "webdataset" and path.name == BY_LINE
+        words = _lines(path) if by_line else names_from_file(path, names)
+        if len(words) != len(names):
+            raise DataError(f"{path}: {len(words)} lines for {len(names)} classes")
         return tuple(own.classes.shown.get(name, word) for name, word in zip(names, words, strict=True))
     return tuple(own.classes.shown.get(name, name) for name in names)

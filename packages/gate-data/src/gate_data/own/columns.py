@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ _COLUMNS = {
     "group": ("group", "patient", "patient_id", "subject", "scene", "location"),
 }
 _FIRST = ("image0", "image_0", "image1", "image_1")
-"""What the first picture of a pair may be called, besides the names of single ones."""
+"""What the first image of a pair may be called, besides the names of single ones."""
 _OF_CLASSES = ("label", "labels", "class", "target", "category")
 """Columns whose whole numbers are names of classes, however many there are."""
 _LOOKED_AT = 200
@@ -99,8 +100,8 @@ class Guess:
         return cls({name: dict(table) for name, table in tables.items() if table}, (*remarks, *drawn))
 
 
-def of_tables(folder: Path, paths: Sequence[Path]) -> Guess:
-    """One table, or one for each split."""
+def of_tables(folder: Path, paths: Sequence[Path], target: str = "") -> Guess:
+    """One table, or one for each split; the target is the column of that name, else of one that is known."""
     splits = splits_in(str(path.relative_to(folder)) for path in paths) if len(paths) > 1 else {}
     if len(paths) > 1 and (len(splits) != len(paths) or "train" not in splits):
         listed = ", ".join(str(path.relative_to(folder)) for path in paths[:5])
@@ -115,6 +116,12 @@ def of_tables(folder: Path, paths: Sequence[Path]) -> Guess:
         roles["image"] = next((by_case[word] for word in _FIRST if word in by_case), "")
     if not roles["image"]:
         raise DataError(f"{path} has no column of paths among {', '.join(columns)}; expected e.g. 'image'")
+    if target:
+        if target not in columns:
+            raise DataError(f"{path} has no column {target!r} among {', '.join(columns)}")
+        roles = {part: "" if name == target else name for part, name in roles.items()} | {"target": target}
+        if not roles["image"]:
+            raise DataError(f"{path}: column {target!r} holds the images' paths; expected another as the target")
     first = str(rows[0].values[roles["image"]])
     task, fields, remarks = _task_of(path, columns, roles, [row.values for row in rows])
     data: dict[str, Any] = {"kind": "table", **({} if splits else {"table": str(path.relative_to(folder))})}
@@ -165,7 +172,7 @@ def roots_of(roots: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _root(folder: Path, path: Path, first: str) -> str:
-    """Where a table's pictures lie: beside it, or in a folder there."""
+    """Where a table's images lie: beside it, or in a folder there."""
     inner = [
         name for name in ("images", "Images", "img", "data", "train", "pictures", "photos") if (folder / name).is_dir()
     ]
@@ -181,7 +188,7 @@ def _task_of(
     second = roles["image2"] if roles["image2"] != roles["image"] else ""
     if second and roles["caption"] and roles["caption2"]:
         fields = {"image2": second, "text": roles["caption"], "text2": roles["caption2"]}
-        return "pair-scoring", fields, ["two pictures and two captions in each row"]
+        return "pair-scoring", fields, ["two images and two captions in each row"]
     remarks: list[str] = []
     target = roles["target"]
     remaining = [name for name in columns if name not in {roles[part] for part in ("image", "split", "group")}]
@@ -198,7 +205,9 @@ def _task_of(
             return "image-text", {"text": roles["caption"]}, [f"captions in column {roles['caption']!r}"]
         raise DataError(
             f"{path}: none of the columns {', '.join(columns)} is known by its name; "
-            "call the one that is to be predicted 'label', 'tags', 'value' (a number) or 'caption'"
+            "call the one that is to be predicted 'label', 'tags', 'value' (a number) or 'caption', "
+            f"or name its column: gate-runner new {shlex.quote(str(path.parent))} "
+            f"--target {shlex.quote(_likely_target(remaining, rows))}"
         )
     values = [str(row.get(target) if row.get(target) is not None else "") for row in rows]
     fields = {"target": target}
@@ -220,6 +229,12 @@ def _task_of(
         how = f'{len(set(values))} different numbers are taken for classes; task = "regression" predicts them'
         return "image-classification", fields, [*remarks, how]
     return "image-classification", fields, remarks
+
+
+def _likely_target(names: Sequence[str], rows: Sequence[Any]) -> str:
+    """The column with the fewest different values, of those that have several; a word for it if none has."""
+    counts = {name: len({str(row.get(name)) for row in rows}) for name in names}
+    return min((name for name in names if counts[name] > 1), key=counts.__getitem__, default="COLUMN")
 
 
 def _is_mark(value: object) -> bool:

@@ -13,25 +13,33 @@ from gate_data.cards import is_known
 from gate_data.errors import DataError
 from gate_data.own.columns import TABLES, Guess, naming, of_tables, splits_in, tables_in
 from gate_data.own.layouts import coco_kind, of_coco, recognised
+from gate_data.own.webdataset import webdataset_layout
 from gate_data.readers import files_of_classes
 from gate_data.readers.clips import VIDEOS
-from gate_data.readers.folders import PICTURES, SPLIT_WORDS, classes_in, is_saved
+from gate_data.readers.folders import PICTURES, SPLIT_WORDS, classes_in, ending_in, is_saved
+from gate_data.readers.scanning import inner_folders
 from gate_data.readers.tables import read_json
 
 
-def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: Path | None = None) -> Guess:
+def guess(
+    folder: str | os.PathLike[str],
+    is_known_set: Callable[[str], bool] = is_known,
+    table: str | os.PathLike[str] | None = None,
+    target: str = "",
+) -> Guess:
     """Look at a folder and say what benchmark it could be.
 
-    Recognised are folders of classes, of pictures or clips, with or without folders of splits around them (ImageNet's
+    Recognised are folders of classes, of images or clips, with or without folders of splits around them (ImageNet's
     own layout); tables, one or one for each split, with a column of paths, and labels, tags, values, questions,
-    captions or a second picture with a caption of its own; COCO's JSON of boxes or captions, as COCO hands it out or
-    beside the pictures; Pascal VOC's XML files; YOLO's text files, with or without its ``data.yaml``; pictures and
+    captions or a second image with a caption of its own; COCO's JSON of boxes or captions, as COCO hands it out or
+    beside the images; Pascal VOC's XML files; YOLO's text files, with or without its ``data.yaml``; images and
     class maps in folders of their own; Hugging Face's ``imagefolder`` with its metadata, and what ``datasets`` saved.
 
     Args:
         folder: to be looked at; or a table, whose paths start at its folder.
         table: the table or COCO file that counts, where the folder holds several.
         is_known_set: whether an id is that of a known data set, for which results on these data could pass.
+        target: the column of a table that is to be predicted, where its name says nothing.
 
     Returns:
         The file's content, and what was found.
@@ -48,6 +56,7 @@ def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: P
         >>> guess(folder).values["benchmark"]["task"]
         'image-classification'
     """
+    folder, table = Path(folder), None if table is None else Path(table)
     if not folder.exists():
         raise DataError(f"{folder} does not exist; expected a folder, or a table of files and labels")
     if folder.is_file():
@@ -61,7 +70,7 @@ def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: P
     identifier = _identifier(called)
     is_taken = is_known_set(identifier)
     try:
-        guessed = _named(folder, table) if table is not None else _looked_at(folder)
+        guessed = _named(folder, table, target) if table is not None else _looked_at(folder, target)
     except OSError as error:  # no rights, or a name in a table that no file can have
         raise DataError(f"{folder} cannot be looked at: {error.filename!s:.200}: {error.strerror}") from error
     about = {"id": f"my-{identifier}" if is_taken else identifier, "title": called.name}
@@ -70,18 +79,23 @@ def guess(folder: Path, is_known_set: Callable[[str], bool] = is_known, table: P
     return Guess(values, (*guessed.remarks, *([f"called my-{identifier}: {passing}"] if is_taken else [])))
 
 
-def _named(folder: Path, path: Path) -> Guess:
+def _named(folder: Path, path: Path, target: str) -> Guess:
     if path.suffix.lower() == ".json":
+        _refuse_target(path, target)
         return of_coco(folder, path)
     if path.suffix.lower() not in TABLES and path.name.lower() != "captions.txt":
         raise DataError(f"{path} is neither a folder nor a table ({', '.join(TABLES)}) nor COCO's JSON")
-    return of_tables(folder, [path])
+    return of_tables(folder, [path], target)
 
 
-def _looked_at(folder: Path) -> Guess:
+def _looked_at(folder: Path, target: str) -> Guess:
     """The first of the layouts that it is: what says most about itself comes first."""
     if is_saved(folder):
+        _refuse_target(folder, target)
         return _of_saved(folder)
+    if (shards := webdataset_layout(folder)) is not None:
+        _refuse_target(folder, target)
+        return shards
     metadata = [
         root / name
         for root in (folder, *sorted(entry for entry in folder.iterdir() if entry.name.casefold() in SPLIT_WORDS))
@@ -89,16 +103,22 @@ def _looked_at(folder: Path) -> Guess:
         if (root / name).is_file()
     ]
     if metadata:
-        return of_tables(folder, metadata)
+        return of_tables(folder, metadata, target)
     tables = tables_in(folder)
     lists = [path for path in sorted(folder.glob("*.json")) if coco_kind(path)]
     if tables and lists:
         listed = ", ".join(path.name for path in (*tables, *lists))
         raise DataError(f"{folder} holds {listed}: {naming(folder, tables[0].name)}")
     guessed = recognised(folder)
-    if guessed is not None:
-        return guessed
-    return of_tables(folder, tables) if tables else _of_folders(folder)
+    if guessed is None and tables:
+        return of_tables(folder, tables, target)
+    _refuse_target(folder, target)
+    return guessed or _of_folders(folder)
+
+
+def _refuse_target(path: Path, target: str) -> None:
+    if target:
+        raise DataError(f"{path} is not a table, and {target!r} can be a column of one only")
 
 
 def _of_saved(folder: Path) -> Guess:
@@ -111,7 +131,7 @@ def _of_saved(folder: Path) -> Guess:
         raise DataError(f"{path} has no 'features', an object of objects")
     pictures = [name for name, kind in features.items() if _type_of(kind) == "Image"]
     if not pictures:
-        raise DataError(f"{folder}: datasets saved no column of pictures among {', '.join(features)}")
+        raise DataError(f"{folder}: datasets saved no column of images among {', '.join(features)}")
     labels = {name: kind for name, kind in features.items() if name not in pictures}
 
     def first(is_it: Callable[[str, Any], object]) -> str:
@@ -133,7 +153,7 @@ def _of_saved(folder: Path) -> Guess:
     if task == "segmentation":
         raise DataError(f"{folder}: write [classes] names for the maps in {column!r} into a file by hand")
     listed = ", ".join(part.name for part in parts) or "one split"
-    how = f"saved by datasets ({listed}), pictures in {pictures[0]!r}"
+    how = f"saved by datasets ({listed}), images in {pictures[0]!r}"
     data = {"kind": "datasets", "image": pictures[0], field: column}
     return Guess.of(task, data, splits_in([part.name for part in parts]), [how, f"taken for {task}"])
 
@@ -208,11 +228,11 @@ def _of_folders(folder: Path) -> Guess:
     places = (
         [folder / names[0]]
         if not splits
-        else [path for name in splits.values() for path in (folder / name).iterdir() if path.is_dir()]
+        else [Path(entry.path) for name in splits.values() for entry in inner_folders(folder / name)]
     )
-    clips = any(name.lower().endswith(VIDEOS) for place in places for name in os.listdir(place))  # noqa: PTH208
+    clips = any(_holds(place, VIDEOS) for place in places)
     task, kind, endings = (
-        ("video-classification", "clips", VIDEOS) if clips else ("image-classification", "pictures", PICTURES)
+        ("video-classification", "clips", VIDEOS) if clips else ("image-classification", "images", PICTURES)
     )
     if not splits:
         files = files_of_classes(folder, endings)
@@ -251,7 +271,7 @@ def _within(folder: Path, splits: Mapping[str, str]) -> dict[str, str]:
 
 
 def _holds(folder: Path, endings: Sequence[str]) -> bool:
-    return any(name.lower().endswith(tuple(endings)) for name in os.listdir(folder))  # noqa: PTH208
+    return bool(ending_in(folder, endings))
 
 
 def _holds_splits(folder: Path) -> bool:

@@ -1,8 +1,7 @@
-"""Layouts of pictures with annotations as people download them: COCO, Pascal VOC, YOLO; class maps: `map_layouts`."""
+"""Layouts of images with annotations as people download them: COCO, Pascal VOC, YOLO; class maps: `map_layouts`."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from gate_data.own.columns import Guess, naming, roots_of, splits_in
 from gate_data.own.map_layouts import maps_layout
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS, may_be_class
 from gate_data.readers.json_lists import entries
+from gate_data.readers.scanning import endings_in, inner_folders, scanned
 from gate_data.readers.source import read_text
 
 _START = 65_536
@@ -31,8 +31,8 @@ _LISTS = (("train", "train"), ("validation", "val"), ("test", "test"))
 
 
 def recognised(folder: Path) -> Guess | None:
-    """What a folder of pictures with annotations holds, or None where it is none of the known layouts."""
-    inner = sorted(folder / entry.name for entry in _entries(folder) if entry.is_dir() and may_be_class(entry.name))
+    """What a folder of images with annotations holds, or None where it is none of the known layouts."""
+    inner = sorted(folder / entry.name for entry in inner_folders(folder) if may_be_class(entry.name))
     looks = (look(folder, inner) for look in (_yolo, _coco, _voc, maps_layout))
     return next((guessed for guessed in looks if guessed is not None), None)
 
@@ -93,7 +93,7 @@ def _coco(folder: Path, inner: Sequence[Path]) -> Guess | None:
 
 
 def _of_coco(folder: Path, files: Mapping[Path, str], remarks: Sequence[str]) -> Guess:
-    """One file of all pictures, or one for each split, all of one kind."""
+    """One file of all images, or one for each split, all of one kind."""
     names = [str(path.relative_to(folder)) for path in files]
     splits = splits_in(names)
     if len(files) > 1 and (len(splits) != len(files) or "train" not in splits):
@@ -104,7 +104,7 @@ def _of_coco(folder: Path, files: Mapping[Path, str], remarks: Sequence[str]) ->
     first, kind = next(iter(files.items()))
     task, how = "detection", f"boxes, {_OR_CUT_OUT}"
     if kind == _CAPTIONS:
-        task, how = "image-text", "captions, to be matched with their pictures"
+        task, how = "image-text", "captions, to be matched with their images"
     remarks = [f"{', '.join(names)}: COCO {how}", *remarks]
     if len(files) == 1:
         data = {"kind": "coco", "root": _root_of_coco(folder, first), "table": names[0]}
@@ -114,7 +114,7 @@ def _of_coco(folder: Path, files: Mapping[Path, str], remarks: Sequence[str]) ->
 
 
 def _root_of_coco(folder: Path, path: Path) -> str:
-    """The folder in which the first picture of a COCO file lies."""
+    """The folder in which the first image of a COCO file lies."""
     first = _first(path, "images")
     name = str(first.get("file_name", "")) if first is not None else ""
     word = next(iter(splits_in([path.name])), "")
@@ -125,7 +125,7 @@ def _root_of_coco(folder: Path, path: Path) -> str:
 
 def _folders(folder: Path, depth: int = 2) -> Iterator[Path]:
     """Folders in a folder, and in these."""
-    for name in sorted(entry.name for entry in _entries(folder) if entry.is_dir() and not entry.name.startswith(".")):
+    for name in sorted(entry.name for entry in inner_folders(folder) if not entry.name.startswith(".")):
         yield folder / name
         if depth > 1:
             yield from _folders(folder / name, depth - 1)
@@ -133,16 +133,11 @@ def _folders(folder: Path, depth: int = 2) -> Iterator[Path]:
 
 def _holds(folder: Path, endings: Sequence[str]) -> bool:
     known = tuple(endings)
-    return folder.is_dir() and any(
-        os.path.splitext(entry.name)[1].lower() in known and entry.is_file()  # noqa: PTH122 - of a million names
-        for entry in _entries(folder)
+    return (
+        folder.is_dir()
+        and not endings_in(folder).isdisjoint(known)
+        and any(entry.name.lower().endswith(known) and entry.is_file() for entry in scanned(folder))
     )
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """All that is in a folder, without a path or a question to the disk for each: there may be a million files."""
-    with os.scandir(folder) as entries:
-        return list(entries)
 
 
 def _voc(folder: Path, inner: Sequence[Path]) -> Guess | None:
@@ -164,7 +159,7 @@ def _voc(folder: Path, inner: Sequence[Path]) -> Guess | None:
         root = str(pictures.relative_to(folder))
         if _holds(labelled, (".xml",)):
             return _of_voc(root, f"{labelled.name}/*.xml", {})
-        parts = sorted(entry.name for entry in _entries(labelled) if entry.is_dir())
+        parts = sorted(entry.name for entry in inner_folders(labelled))
         splits = splits_in([name for name in parts if _holds(labelled / name, (".xml",))])
         if splits and all(_holds(pictures / name, PICTURES) for name in splits.values()):
             return _of_voc(root, f"{labelled.name}/{{}}/*.xml", splits)
@@ -195,14 +190,14 @@ def _yolo(folder: Path, inner: Sequence[Path]) -> Guess | None:
                 return _of_yaml(folder, path, content)
             named, written = _names_of_yaml(path, content), path
     places = [root for root in (folder, *_folders(folder)) if _holds(root, PICTURES)]
-    places = [root for root in places if any(yolo_file(picture).is_file() for picture in first_pictures(root))]
+    places = [root for root in places if _has_yolo_files(root)]
     if not places:
         return None
     splits = splits_in([str(root.relative_to(folder)) for root in places])
     if len(places) > 1 and "train" not in splits:
         return None
     files = [file for root in places for file in map(yolo_file, first_pictures(root, 10**6)) if file.is_file()]
-    remarks = [f"{len(files)} text files of YOLO's form beside their pictures, {_OR_CUT_OUT}"]
+    remarks = [f"{len(files)} text files of YOLO's form beside their images, {_OR_CUT_OUT}"]
     classes, listed = listed_names(folder, *_folders(folder))
     if named and classes and named != classes:
         first = next((at for at, pair in enumerate(zip(named, classes, strict=False)) if len({*pair}) > 1), 0)
@@ -214,6 +209,13 @@ def _yolo(folder: Path, inner: Sequence[Path]) -> Guess | None:
         classes = tuple(f"class {number}" for number in range(_most_of_yolo(files) + 1))
         remarks.append("names of classes are not there (classes.txt, data.yaml): fill in [classes] names")
     return _of_yolo(classes, splits if len(places) > 1 else {}, str(places[0].relative_to(folder)), remarks)
+
+
+def _has_yolo_files(root: Path) -> bool:
+    """Whether one of a folder's first images has a text file of YOLO's."""
+    if yolo_file(root / "0.jpg").parent == root and ".txt" not in endings_in(root):
+        return False
+    return any(yolo_file(picture).is_file() for picture in first_pictures(root))
 
 
 def _of_yaml(folder: Path, path: Path, content: dict[str, Any]) -> Guess:
@@ -239,6 +241,8 @@ def _names_of_yaml(path: Path, content: dict[str, Any]) -> tuple[str, ...]:
     names = content["names"]
     if isinstance(names, dict) and all(isinstance(key, str) and _NUMBER.fullmatch(key) for key in names):
         by_number = {int(key): name for key, name in names.items()}
+        if len(by_number) < len(names):
+            raise DataError(f"{path}: 'names' has two names for one number, such as 1 and 01")
         if by_number and max(by_number) <= _MOST_CLASSES:
             names = [by_number.get(number, f"class {number}") for number in range(max(by_number) + 1)]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
@@ -270,9 +274,30 @@ def _yaml(path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.load(read_text(path), Loader=yaml.BaseLoader)  # noqa: S506 - which makes nothing but these
+        text = read_text(path)
+        content = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - which makes nothing but these
+        is_list = isinstance(content, dict) and "names" in content
+        twice = _twice(yaml.compose(text, yaml.BaseLoader)) if is_list else ""
     except (ValueError, yaml.YAMLError, RecursionError):
         return None
+    if twice:
+        raise DataError(f"{path}: the key {twice[:80]!r} comes twice in one mapping")
+    return content
+
+
+def _twice(node: Any) -> str:
+    """Return a key that comes twice in one of a YAML node's mappings, of which the last would count; empty for none."""
+    waiting, walked = [node], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in walked or isinstance(node.value, str):
+            continue
+        walked.add(id(node))
+        keys = [key for entry in node.value if isinstance(entry, tuple) and isinstance(key := entry[0].value, str)]
+        if len(set(keys)) < len(keys):
+            return next(key for key in keys if keys.count(key) > 1)
+        waiting += [part for entry in node.value for part in (entry if isinstance(entry, tuple) else (entry,))]
+    return ""
 
 
 def _most_of_yolo(files: Sequence[Path]) -> int:

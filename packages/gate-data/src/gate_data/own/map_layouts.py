@@ -1,4 +1,4 @@
-"""Pictures beside class maps as people download them: which folder holds which, and what classes the maps show."""
+"""Images beside class maps as people download them: which folder holds which, and what classes the maps show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from gate_data.own.columns import Guess, splits_in
 from gate_data.readers import table
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
+from gate_data.readers.maps import whole_numbers
 from gate_data.readers.splits import spread
+from wary_files.limits import reading
 
 _PICTURES = ("images", "imgs", "img", "image", "jpegimages", "photos", "pictures", "inputs", "input", "img_dir", "data")
 _MAPS = (
@@ -29,13 +31,13 @@ _AFTER_SPLIT = ("annot", "_labels", "_masks", "_mask", "_annot", "_annotations",
 _MAPS_READ = 60
 """Class maps that are read to see which values there are."""
 _PICTURES_TRIED = 40
-"""Pictures for which a class map is looked for, to see how maps are called."""
+"""Images for which a class map is looked for, to see how maps are called."""
 _INDEX = 64
 """A value of a class map that is larger than their number by this is no index."""
 
 
 def maps_layout(folder: Path, inner: Sequence[Path]) -> Guess | None:
-    """Pictures and class maps of their names, in folders that are called so."""
+    """Images and class maps of their names, in folders that are called so."""
     layout = _places(folder, [entry.name for entry in inner])
     if layout is None:
         return None
@@ -51,7 +53,7 @@ def maps_layout(folder: Path, inner: Sequence[Path]) -> Guess | None:
         if not names:
             return None
         raise DataError(
-            f"{near} looks like class maps of the pictures in {first[0].parent}, and none is called as one of them: "
+            f"{near} looks like class maps of the images in {first[0].parent}, and none is called as one of them: "
             f"{names[0]}, {first[0].name}"
         )
     end = ends.most_common(1)[0][0]
@@ -63,17 +65,17 @@ def maps_layout(folder: Path, inner: Sequence[Path]) -> Guess | None:
     parts = list(dict.fromkeys(splits.values())) or [""]
     maps = ", ".join(os.path.normpath(pattern.replace("{}", name)) for name in parts)
     pictures = ", ".join(os.path.normpath(f"{root}/{name}") for name in parts)
-    how = f"{maps}: a class map for each picture of {pictures}"
+    how = f"{maps}: a class map for each image of {pictures}"
     return Guess.of("segmentation", data, splits, [how, *remarks], classes)
 
 
 def _shortest_end(stem: str, names: Sequence[str]) -> str:
-    """Return what stands behind a picture's name in that of its map; empty without one."""
+    """Return what stands behind an image's name in that of its map; empty without one."""
     return min((name[len(stem) :] for name in names if name.startswith(stem)), key=len, default="")
 
 
 def _places(folder: Path, names: Sequence[str]) -> tuple[str, str, dict[str, str]] | None:
-    """The folder of pictures, where class maps lie, with ``{}`` for a split's subfolder, and these subfolders."""
+    """The folder of images, where class maps lie, with ``{}`` for a split's subfolder, and these subfolders."""
     pictures, maps = _pair(names)
     if pictures and maps:
         splits = splits_in(sorted(entry.name for entry in (folder / pictures).iterdir() if entry.is_dir()))
@@ -91,7 +93,7 @@ def _places(folder: Path, names: Sequence[str]) -> tuple[str, str, dict[str, str
 
 
 def _pair(names: Sequence[str]) -> tuple[str, str]:
-    """Which of some folders hold pictures, and which their class maps; empty where none is called so."""
+    """Which of some folders hold images, and which their class maps; empty where none is called so."""
     by_name = {name.casefold(): name for name in names}
     pictures = next((by_name[name] for name in _PICTURES if name in by_name), "")
     return pictures, next((by_name[name] for name in _MAPS if name in by_name and by_name[name] != pictures), "")
@@ -107,14 +109,29 @@ def _classes_of_maps(folder: Path, maps: Path, end: str) -> tuple[dict[str, Any]
     files = sorted(map_file for map_file in maps.iterdir() if map_file.name.endswith(end))
     files = [files[row] for row in spread([0] * len(files), _MAPS_READ)]
     values: set[int] = set()
+    colour_of: dict[int, tuple[tuple[int, ...], Path]] = {}
+    smoothed: Path | None = None
     for file in files:
-        with open_picture(str(file)) as image:
+        with reading(str(file), "a class map"), open_picture(str(file)) as image:
             read = np.asarray(image)
+            smoothed = file if image.format == "JPEG" else smoothed
+            palette = (image.getpalette("RGB") or []) if image.mode == "P" else []
         if read.ndim != 2:
             return _of_colours(files)
-        values |= {int(value) for value in np.unique(read)}
+        shown = {int(value) for value in np.unique(whole_numbers(read, str(file)))}
+        values |= shown
+        for value in sorted(shown) if palette else ():
+            colour = tuple(palette[3 * value : 3 * value + 3])
+            first, where = colour_of.setdefault(value, (colour, file))
+            if first != colour:
+                raise DataError(
+                    f"value {value} has the colour {first} in {where} and {colour} in {file}: which is one class? Save "
+                    "class maps with one palette, or as RGB; [classes] values in a benchmark.toml take them by number"
+                )
         if len(values) > 4 * _INDEX and read.dtype == np.uint8:
             break
+    if smoothed is not None and not values <= {0, 255}:
+        raise DataError(f"{smoothed} is a JPEG, whose values are smoothed: save class maps as PNG")
     lines, names_file = listed_names(folder)
     if values in ({0, 255}, {0, 1}):
         numbers = {"values": [0, 255]} if 255 in values else {}
@@ -142,11 +159,13 @@ def _classes_of_maps(folder: Path, maps: Path, end: str) -> tuple[dict[str, Any]
 def _of_colours(files: Sequence[Path]) -> tuple[dict[str, Any], list[str]]:
     colours: set[tuple[int, int, int]] = set()
     for file in files:
-        with open_picture(str(file)) as image:
+        with reading(str(file), "a class map"), open_picture(str(file)) as image:
+            smoothed = image.format == "JPEG"
             pixels = np.asarray(image.convert("RGB").resize((256, 256), Image.Resampling.NEAREST)).reshape(-1, 3)
         colours |= {(int(red), int(green), int(blue)) for red, green, blue in np.unique(pixels, axis=0)}
-        if len(colours) > _INDEX:
-            raise DataError(f"{file} has more than {_INDEX} colours: save class maps as PNG without smoothing")
+        if len(colours) > (2 if smoothed else _INDEX):
+            why = "is a JPEG, whose colours are smoothed" if smoothed else f"has more than {_INDEX} colours"
+            raise DataError(f"{file} {why}: save class maps as PNG without smoothing")
     listed = [list(colour) for colour in sorted(colours)]
     names = ["colour {} {} {}".format(*colour) for colour in listed]
     remark = f"coloured class maps, {len(listed)} colours: [classes] names can say what they are"

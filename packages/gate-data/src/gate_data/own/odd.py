@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gate_data.errors import DataError
 from gate_data.own.annotated import root_of
-from gate_data.own.entries import Entry
+from gate_data.own.entry import Entry
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, is_loop, may_be_class
+from gate_data.readers.scanning import inner_folders, scanned
 from gate_data.readers.source import described
 
 _BLANKS = ("nan", "none", "null", "n/a", "na", "<na>")
@@ -22,7 +23,7 @@ _BLANKS = ("nan", "none", "null", "n/a", "na", "<na>")
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _WITH_COMMA = re.compile(r"[+-]?[0-9]+([.,][0-9]+)*")
 _NAMED = ("image-classification", "zero-shot", "video-classification", "knn", "clustering")
-"""Tasks in which a picture has one class."""
+"""Tasks in which an image has one class."""
 _SHOWN = 5
 
 
@@ -32,20 +33,17 @@ def odd_labels(own: OwnBenchmark, entries: Sequence[Entry]) -> Iterator[str]:
     These are labels that are one number in two forms, that mean a missing value or look like lists, images with two
     labels, captions of several images, and rows that are there twice.
     """
-    yield from _rows_twice(entries)
+    if own.data.kind != "folders":  # where a file is in one place
+        yield from _rows_twice(entries)
+    if doubled := one_number({entry.group for entry in entries}):
+        yield f"groups that are one number, written in several ways, are groups of their own: {_quoted(doubled)}"
     if own.samples == "image-text":
         yield from _shared_captions(entries)
     if own.samples not in _NAMED:
         return
     labels = sorted({str(entry.target) for entry in entries})
-    by_number: dict[float, list[str]] = defaultdict(list)
-    for label in labels:
-        number = _number(label)
-        if number is not None:
-            by_number[number].append(label)
-    if doubled := [names for names in by_number.values() if len(names) > 1]:
-        listed = "; ".join(", ".join(map(repr, names)) for names in doubled[:_SHOWN])
-        yield f"labels that are one number, written in several ways, are classes of their own: {listed}"
+    if doubled := one_number(labels):
+        yield f"labels that are one number, written in several ways, are classes of their own: {_quoted(doubled)}"
     if blank := [label for label in labels if label.casefold() in _BLANKS]:
         count = sum(str(entry.target) in blank for entry in entries)
         yield f"{count:,} samples are labelled {blank[0]!r}, which is a class here: leave out what has no label"
@@ -53,7 +51,24 @@ def odd_labels(own: OwnBenchmark, entries: Sequence[Entry]) -> Iterator[str]:
         first = next(label for label in labels if "," in label)
         yield f"labels such as {first!r} are numbers with a comma, and classes here: with points they can be predicted"
     yield from _lists(labels)
-    yield from _several_labels(entries)
+    if own.data.kind == "folders":
+        yield from _divided(labels)
+    if own.data.kind != "folders":
+        yield from _several_labels(entries)
+
+
+def one_number(texts: Iterable[str]) -> list[list[str]]:
+    """Return texts that are one number, written in several ways, such as 1 and 1.0; empty if there are none."""
+    by_number: dict[float, list[str]] = defaultdict(list)
+    for text in sorted(texts):
+        number = number_in(text)
+        if number is not None:
+            by_number[number].append(text)
+    return [names for names in by_number.values() if len(names) > 1]
+
+
+def _quoted(names: Sequence[Sequence[str]]) -> str:
+    return "; ".join(", ".join(map(repr, several)) for several in names[:_SHOWN])
 
 
 def _rows_twice(entries: Sequence[Entry]) -> Iterator[str]:
@@ -92,7 +107,24 @@ def _lists(labels: Sequence[str]) -> Iterator[str]:
             return
 
 
-def _number(label: str) -> float | None:
+def _divided(labels: Sequence[str]) -> Iterator[str]:
+    """Folders around folders of classes that all have the same names, as those of folds or sessions do."""
+    inner: dict[str, set[str]] = defaultdict(set)
+    for label in labels:
+        group, _, name = label.rpartition("/")
+        inner[group].add(name)
+    same = {frozenset(names) for names in inner.values()}
+    if len(inner) > 1 and len(same) == 1 and len(next(iter(same))) > 1:
+        first, second, *_ = sorted(inner)
+        name = min(next(iter(same)))
+        yield (
+            f"{len(inner)} folders hold classes of the same names, and {first}/{name} and {second}/{name} are classes "
+            "of their own: if they are one, move their images into one folder"
+        )
+
+
+def number_in(label: str) -> float | None:
+    """Return the number that a label is, truth values too; None for any other."""
     try:
         return _TRUTHS[label.casefold()] if label.casefold() in _TRUTHS else float(label)
     except ValueError:
@@ -109,7 +141,7 @@ def _several_labels(entries: Sequence[Entry]) -> Iterator[str]:
     if torn:
         source = next(iter(torn))
         name = described(source[0] if type(source) is tuple else source)
-        yield f"{len(torn):,} pictures have several labels, such as {name} ({', '.join(sorted(torn[source]))})"
+        yield f"{len(torn):,} images have several labels, such as {name} ({', '.join(sorted(torn[source]))})"
 
 
 def hidden_labels(labels: Sequence[str], entries: Sequence[Entry]) -> None:
@@ -139,7 +171,7 @@ def nearly_there(path: str) -> str:
 
 
 def deeper(own: OwnBenchmark, folder: Path) -> Iterator[str]:
-    """Pictures in folders below a class that has pictures of its own: these alone are taken."""
+    """Images in folders below a class that has images of its own: these alone are taken."""
     if own.data.kind != "folders":
         return
     endings = VIDEOS if own.samples.startswith("video") else PICTURES
@@ -157,13 +189,11 @@ def deeper(own: OwnBenchmark, folder: Path) -> Iterator[str]:
 
 def _below(folder: str, endings: Sequence[str]) -> dict[str, int]:
     """Files in the folders of a class that has files of its own, by folder."""
-    with os.scandir(folder) as scanned:
-        entries = list(scanned)
-    inner = [entry.path for entry in entries if entry.is_dir() and may_be_class(entry.name) and not is_loop(entry)]
+    inner = [entry.path for entry in inner_folders(folder) if may_be_class(entry.name) and not is_loop(entry)]
     if not inner:
         return {}
     counts: dict[str, int] = {}
-    if not any(_is_one(entry.name, endings) for entry in entries):  # a group of classes
+    if not any(_is_one(entry.name, endings) for entry in scanned(folder)):  # a group of classes
         for path in inner:
             counts |= _below(path, endings)
         return counts
@@ -179,5 +209,4 @@ def _is_one(name: str, endings: Sequence[str]) -> bool:
 
 
 def _listed(root: Path) -> list[str]:
-    with os.scandir(root) as entries:
-        return sorted(entry.path for entry in entries if entry.is_dir() and may_be_class(entry.name))
+    return sorted(entry.path for entry in inner_folders(root) if may_be_class(entry.name))

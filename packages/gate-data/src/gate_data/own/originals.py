@@ -7,29 +7,35 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Literal
 
 from gate_data.data import Data
 from gate_data.errors import DataError
-from gate_data.near import near_note
-from gate_data.original_files import MAP_SIDE, Originals, Parts, Sample, from_lists, to_data
+from gate_data.near_splits import NEAR, near_column, near_known
+from gate_data.original_files import MAP_SIDE, Form, Originals, Parts, Sample, from_lists, to_data
 from gate_data.own.annotated import boxed, root_of
-from gate_data.own.class_names import in_class_order, named_classes, refuse_alike, shown_names
+from gate_data.own.class_names import named_classes, refuse_alike, shown_names
 from gate_data.own.columns import TABLES
-from gate_data.own.entries import Entry, entries_of
+from gate_data.own.corrections import Correction, corrected, read_corrections
+from gate_data.own.entries import entries_of
+from gate_data.own.entry import Entry
 from gate_data.own.odd import deeper, hidden_labels, nearly_there, odd_labels
 from gate_data.own.reading import read_benchmark
-from gate_data.own.slicing import refuse_slices, sliced_by, with_exif
+from gate_data.own.slicing import refuse_missing_twice, refuse_slices, sliced_by, with_exif
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import IGNORED, ClassMap, Clip, Cut, Member, described, held_out
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.decode import open_picture
 from gate_data.readers.folders import PICTURES, may_be_class
 from gate_data.readers.group_splits import group_split
+from gate_data.readers.scanning import endings_in, inner_folders, is_all_files, scanned
 from gate_data.readers.source import Turned
 from gate_data.readers.splits import held_out_by_label, spread
 from gate_data.request import DataRequest
+from wary_files.class_names import in_class_order
 
 _SIZED, _SMALLEST, _STEP = 32, 32, 16
 """Class maps whose sizes are looked at; the least side that is made of them, and what it is a multiple of."""
@@ -54,7 +60,7 @@ _UNFITTED = ("zero-shot", "pair-scoring")
 _WITHOUT_TRAINING = ("zero-shot-segmentation",)
 """Tasks that take training samples where there are some, and do without."""
 _BESIDE = (*TABLES, ".txt", ".json", ".xml", ".md", ".toml", ".yaml", ".yml", ".db", ".ini")
-"""Endings of what lies beside pictures and is not missed."""
+"""Endings of what lies beside images and is not missed."""
 _EXTRAS = {".heic": "heic", ".heif": "heic", ".dcm": "medical", ".dicom": "medical"}
 """Endings that are read with an extra."""
 
@@ -95,7 +101,7 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         target=_FORMS.get(task, "class"),
         share=own.splits.validation_share,
         grouped=bool(own.splits.group),
-        # boxes are cut out, and class maps show whole pictures
+        # boxes are cut out, and class maps show whole images
         fit="whole" if task == "segmentation" or (own.data.kind in _BOXES and task != "image-text") else "crop",
         trained=task not in _UNFITTED and own.benchmark.task not in _WITHOUT_TRAINING,
         maps=_class_map(own, path) if task == "segmentation" else None,
@@ -105,12 +111,23 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         lists, form = parts_of(own, root, skip_missing=request.skip_unreadable), originals.form
         lists = with_exif(own, lists)
         if request.note_near and not request.drop_near:
-            splits = lists.splits(form.share, form.grouped)
-            lists = replace(lists, note="; ".join(filter(None, [lists.note, near_note(splits)])))
+            lists = _with_near(lists, form)
         shaped = replace(form, map_side=_map_side(lists)) if task == "segmentation" else form
         return to_data(lists, shaped, request, str(root))
 
     return replace(originals, load=load)
+
+
+def _with_near(parts: Parts, form: Form) -> Parts:
+    """The same, whose note and test samples say which test images are near copies of others."""
+    copies = near_known(parts.splits(form.share, form.grouped))
+    if copies is None or not copies.leaked:
+        return parts
+    marks = near_column(parts.test, copies).get(NEAR, ())
+    test = [
+        sample._replace(slices=(*sample.slices, (NEAR, mark))) for sample, mark in zip(parts.test, marks, strict=True)
+    ]
+    return replace(parts, test=test, note="; ".join(filter(None, [parts.note, copies.sentence])))
 
 
 def _map_side(parts: Parts) -> int:
@@ -133,6 +150,8 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
     for field, listed in (("values", values), ("colours", colours)):
         if listed and len(listed) != len(names):
             raise DataError(f"{path}: field 'classes.{field}' has {len(listed)} entries for {len(names)} names")
+        if twice := next((entry for at, entry in enumerate(listed) if entry in listed[:at]), None):
+            raise DataError(f"{path}: field 'classes.{field}' has {twice!r} twice: each class has its own")
     if colours:
         indices = {index: index for index in range(len(names))}
         return ClassMap(indices, others=IGNORED, colours={colour: index for index, colour in enumerate(colours)})
@@ -141,11 +160,25 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
     return ClassMap({value: index for index, value in enumerate(numbers)}, ignored, None)
 
 
-def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> Parts:
-    """All samples that a benchmark's file names, in their splits."""
+def parts_of(
+    own: OwnBenchmark,
+    folder: Path,
+    *,
+    skip_missing: bool = False,
+    corrections: Sequence[Correction] | None = None,
+) -> Parts:
+    """All samples that a benchmark's file names, in their splits.
+
+    ``corrections`` stand in place of those that the file names.
+    """
     entries, note = entries_of(own, folder)
-    entries, missing = _with_files(entries, skip_missing=skip_missing)
-    names = _class_names(own, folder, entries)
+    if corrections is None and own.data.corrections:
+        corrections = read_corrections(own, folder)
+    if corrections is not None:
+        entries, remark = corrected(entries, corrections, folder, named_classes(own, folder))
+        note = "; ".join(filter(None, [note, remark]))
+    entries, missing = _with_files(own, folder, entries, skip_missing=skip_missing)
+    names = class_names_of(own, folder, entries)
     lists, drawn = _split(own, entries, _numbered(own, folder, entries, names))
     refuse_slices(own, lists["test"])
     if own.samples in _NAMED and own.samples not in _UNTRAINED:
@@ -153,12 +186,16 @@ def parts_of(own: OwnBenchmark, folder: Path, *, skip_missing: bool = False) -> 
         if unseen := sorted({sample.target for sample in lists["test"]} - trained):
             raise DataError(f"classes in test that training lacks: {', '.join(names[index] for index in unseen[:8])}")
     doubts = (*odd_labels(own, entries), *deeper(own, folder))
-    note = "; ".join(filter(None, [note, missing, left_out(own, folder), *doubts, drawn, _in_two(lists)]))
+    note = "; ".join(filter(None, [note, missing, left_out(own, folder), *doubts, drawn, _in_two(own, lists)]))
     return Parts(lists["train"], lists["test"], lists["validation"], shown_names(own, folder, names), note)
 
 
-def _with_files(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry], str]:
+def _with_files(
+    own: OwnBenchmark, folder: Path, entries: list[Entry], *, skip_missing: bool
+) -> tuple[list[Entry], str]:
     """Those whose files are there, looked at before an hour of work; and what to say of others, if these may lack."""
+    if own.data.kind == "folders" and _are_files(own, folder):
+        return entries, ""
     wanted = {path: entry.where for entry in reversed(entries) for path in entry.paths}
     missing = {path: wanted[path] for path in reversed(not_there(wanted))}
     if not missing:
@@ -174,6 +211,12 @@ def _with_files(entries: list[Entry], *, skip_missing: bool) -> tuple[list[Entry
     raise DataError(f"{len(missing)} of {len(wanted)} files are not there: {first}{hint}")
 
 
+def _are_files(own: OwnBenchmark, folder: Path) -> bool:
+    """Whether all that lies in folders of classes is a file: no folder, no broken link."""
+    roots = [root_of(own, folder, split) / inside for split, inside in own.splits.named.items() or [("", "")]]
+    return all(is_all_files(entry.path) for root in roots for entry in inner_folders(root))
+
+
 def not_there(paths: Iterable[str]) -> list[str]:
     """Which paths are not files; of many in one folder, that folder is listed once in place of a question for each."""
     by_folder: dict[str, list[str]] = {}
@@ -182,17 +225,20 @@ def not_there(paths: Iterable[str]) -> list[str]:
     present: set[str] = set()
     for folder, inside in by_folder.items():
         if len(inside) > _LISTED_FROM:
-            with contextlib.suppress(OSError, ValueError), os.scandir(folder or ".") as scanned:
+            with contextlib.suppress(OSError, ValueError):
                 start = folder if folder.endswith(os.sep) or not folder else f"{folder}{os.sep}"
-                present.update(start + entry.name for entry in scanned if entry.is_file())
+                present.update(start + entry.name for entry in scanned(folder or ".") if entry.is_file())
     return [path for path in paths if path not in present and not os.path.isfile(path)]  # noqa: PTH113
 
 
-def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> tuple[str, ...]:
+def class_names_of(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> tuple[str, ...]:
     """Names in the order of their indices: given, or sorted, by number where all are numbers."""
     if own.samples not in _NAMED:
         return own.classes.names
-    labels = in_class_order({name for entry in entries for name in _names_in(own, entry)})
+    if own.samples == "multi-label":
+        labels = in_class_order({name for entry in entries for name in _names_in(own, entry)})
+    else:
+        labels = in_class_order({str(entry.target) for entry in entries})
     refuse_alike(labels)
     listed = named_classes(own, folder)
     if not listed:
@@ -207,25 +253,29 @@ def _class_names(own: OwnBenchmark, folder: Path, entries: Sequence[Entry]) -> t
 
 
 def _names_in(own: OwnBenchmark, entry: Entry) -> list[str]:
-    if own.samples != "multi-label":
-        return [str(entry.target)]
+    """The labels of a multi-label entry."""
     return [name.strip() for name in str(entry.target).split(own.data.separator) if name.strip()]
 
 
 def _numbered(own: OwnBenchmark, folder: Path, entries: Sequence[Entry], names: Sequence[str]) -> list[Sample]:
     number = {name: index for index, name in enumerate(names)}
-    named = own.samples in _NAMED
-
-    def target(entry: Entry) -> object:
-        if own.samples == "multi-label":
-            mine = set(_names_in(own, entry))
-            return tuple(int(name in mine) for name in names)
-        return number[str(entry.target)] if named else entry.target
-
-    sliced: Any = [sliced_by(own, root_of(own, folder, entry.split), entry) for entry in entries]
+    targets: list[Any] = [entry.target for entry in entries]
+    if own.samples == "multi-label":
+        labels = [set(_names_in(own, entry)) for entry in entries]
+        targets = [tuple(int(name in mine) for name in names) for mine in labels]
+    elif own.samples in _NAMED:
+        targets = [number[str(target)] for target in targets]
+    if not (own.slices.columns or own.slices.folders):
+        columns = dict(zip(Entry._fields, zip(*entries, strict=True), strict=False))
+        parts = [columns.get(field, ()) for field in ("source", "text", "group")]
+        rows = zip(parts[0], targets, parts[1], parts[2], repeat(()), strict=False)
+        return list(map(partial(tuple.__new__, Sample), rows))  # as Sample(…), of a million in a third of the time
+    refuse_missing_twice(own, entries)
+    pairs = zip(entries, targets, strict=True)
+    roots = {split: root_of(own, folder, split) for split in {entry.split for entry in entries}}
     return [
-        Sample(entry.source, target(entry), entry.text, entry.group, slices)
-        for entry, slices in zip(entries, sliced, strict=True)
+        Sample(entry.source, target, entry.text, entry.group, sliced_by(own, roots[entry.split], entry))
+        for entry, target in pairs
     ]
 
 
@@ -234,23 +284,27 @@ def _split(
 ) -> tuple[dict[str, list[Sample]], str]:
     """Three lists, of which what nobody gave is drawn, by group or by class; and what a reader should hear of it."""
     lists: dict[str, list[Sample]] = {"train": [], "validation": [], "test": [], "": []}
-    for entry, sample in zip(entries, samples, strict=True):
-        lists[entry.split].append(sample)
+    if {entry.split for entry in entries} == {""}:
+        lists[""] = list(samples)
+    else:
+        for entry, sample in zip(entries, samples, strict=True):
+            lists[entry.split].append(sample)
     if own.samples in _UNFITTED:
         return {"train": [], "validation": [], "test": lists["test"] or lists[""] or lists["train"]}, ""
     lists["train"] += lists[""]
     if not lists["train"] and lists["test"] and own.benchmark.task in _WITHOUT_TRAINING:
         return lists, ""
-    if any(entry.group for entry in entries):  # what is given: what is drawn keeps groups whole
+    alone = own.data.kind == "folders"  # a file is one sample, of no group
+    if not alone and any(entry.group for entry in entries):  # what is given: what is drawn keeps groups whole
         for first, second in (("train", "test"), ("train", "validation"), ("validation", "test")):
             groups, others = ({sample.group for sample in lists[name]} for name in (first, second))
             if shared := sorted(groups & others):
                 raise DataError(f"{len(shared)} groups are in {first} and in {second}: {', '.join(shared[:5])}")
     shares = {"test": own.splits.test_share, "validation": own.splits.validation_share}
     missing = {name: share for name, share in shares.items() if not lists[name]}
-    if missing and not any(sample.group for sample in lists["train"]):
+    if missing and not alone and not any(sample.group for sample in lists["train"]):
         lists["train"] = _of_one_file(lists["train"])
-    grouped = any(sample.group for sample in lists["train"])
+    grouped = not alone and any(sample.group for sample in lists["train"])
     if missing and (grouped or _has_few(own, lists["train"], len(missing) + 1)):
         drawn, remark = _together(own, lists["train"], missing, grouped=grouped)
         return {**lists, **drawn}, remark
@@ -260,7 +314,7 @@ def _split(
 
 
 def _of_one_file(samples: Sequence[Sample]) -> list[Sample]:
-    """Samples in groups by their files, where several are of one: questions of a picture, rows that a table repeats."""
+    """Samples in groups by their files, where several are of one: questions of an image, rows that a table repeats."""
     files = [str(_file_of(sample)) for sample in samples]
     if len(set(files)) == len(files):
         return list(samples)
@@ -275,8 +329,10 @@ def _file_of(sample: Sample) -> object:
     return tuple(source.source if isinstance(source, Cut | Clip | Turned) else source for source in sources)
 
 
-def _in_two(lists: Mapping[str, Sequence[Sample]]) -> str:
+def _in_two(own: OwnBenchmark, lists: Mapping[str, Sequence[Sample]]) -> str:
     """Files that are trained on and tested on, as whoever made the splits gave them; empty for none."""
+    if own.data.kind == "folders" and not own.splits.named:
+        return ""
     trained = {_file_of(sample): sample for name in ("train", "validation") for sample in lists[name]}
     shared = list(dict.fromkeys(file for sample in lists["test"] if (file := _file_of(sample)) in trained))
     if not shared:
@@ -291,7 +347,7 @@ def _has_few(own: OwnBenchmark, samples: Sequence[Sample], splits: int) -> bool:
     """Whether no class has a sample for each split: drawn one after another, the last split would have none."""
     if not samples or own.samples not in _NAMED or own.samples == "multi-label":
         return False
-    return max(Counter(sample.target for sample in samples).values()) < splits <= len(samples)
+    return max(Counter([sample.target for sample in samples]).values()) < splits <= len(samples)
 
 
 def _together(
@@ -331,13 +387,14 @@ def _drawn(own: OwnBenchmark, samples: Sequence[Sample], share: float) -> tuple[
     if own.samples == "multi-label" and samples:
         stay, held = held_out_by_label(targets, share, seed=own.splits.seed)
     else:
-        classes = [target if isinstance(target, int) else 0 for target in targets]
+        is_class = set(map(type, targets)) == {int}
+        classes = targets if is_class else [target if isinstance(target, int) else 0 for target in targets]
         stay, held = held_out(classes, share, seed=own.splits.seed)
     return [samples[row] for row in stay], [samples[row] for row in held]
 
 
 def left_out(own: OwnBenchmark, folder: Path) -> str:
-    """Files that are no pictures by their endings, with their number; empty for none."""
+    """Files that are no images by their endings, with their number; empty for none."""
     if own.data.kind not in ("folders", "voc", "yolo", "maps"):
         return ""
     endings: Counter[str] = Counter()
@@ -347,7 +404,7 @@ def left_out(own: OwnBenchmark, folder: Path) -> str:
         for split, part in own.splits.named.items()
     } or {root_of(own, folder)}
     for root in places:
-        for name in _names(root, 2 if own.data.kind == "folders" else 1):
+        for name in _names(root, 2 if own.data.kind == "folders" else 1, read):
             ending = os.path.splitext(name)[1].lower()  # noqa: PTH122 - text paths
             if not name.startswith((".", "Thumbs.db")) and ending not in (*read, *_BESIDE):
                 endings[ending or "no ending"] += 1
@@ -357,13 +414,16 @@ def left_out(own: OwnBenchmark, folder: Path) -> str:
     return f"{sum(endings.values()):,} files left out by their ending: {listed}{hints}" if endings else ""
 
 
-def _names(folder: Path, depth: int) -> Iterator[str]:
+def _names(folder: Path, depth: int, read: tuple[str, ...]) -> Iterator[str]:
+    """Names of files that may not be read; of a million that are, no more than the ending is looked at."""
     try:
-        inner = list(os.scandir(folder))
+        inner = scanned(folder)
     except OSError:
         return
-    for entry in inner:
+    if endings_in(folder).issubset(read):
+        return
+    for entry in [entry for entry in inner if not entry.name.endswith(read)]:
         if entry.is_file():
             yield entry.name
         elif depth > 1 and may_be_class(entry.name):
-            yield from _names(Path(entry.path), depth - 1)
+            yield from _names(Path(entry.path), depth - 1, read)

@@ -6,6 +6,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gate_data.own.spec import OwnBenchmark
 from wary_files.limits import refuse_special
 
 
-def read_benchmark(path: Path) -> OwnBenchmark:
+def read_benchmark(path: str | PathLike[str]) -> OwnBenchmark:
     r"""Read and check a benchmark's TOML file.
 
     Args:
@@ -36,9 +37,10 @@ def read_benchmark(path: Path) -> OwnBenchmark:
         >>> read_benchmark(path).benchmark.task
         'image-classification'
     """
+    path = Path(path)
     refuse_special(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         values = tomllib.loads(text)
     except OSError as error:
         raise DataError(f"{path}: {error.strerror or error}") from error

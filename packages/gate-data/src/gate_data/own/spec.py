@@ -12,7 +12,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-Kind = Literal["folders", "table", "coco", "voc", "yolo", "maps", "datasets"]
+Kind = Literal["folders", "table", "coco", "voc", "yolo", "maps", "datasets", "webdataset"]
 Task = Literal[
     "image-classification",
     "zero-shot",
@@ -76,23 +76,24 @@ class Files(_Part):
     kind: Kind
     """folders: a folder per class; table: a row per sample (CSV, TSV, JSONL, Parquet); coco: COCO's JSON, whose boxes
     are found (detection), or cut out and classified, or whose captions are matched (image-text); voc, yolo: boxes in a
-    file for each picture, likewise; maps: a class map for each picture (segmentation); datasets: what Hugging Face's
-    save_to_disk wrote (extra hub)."""
+    file for each image, likewise; maps: a class map for each image (segmentation); datasets: what Hugging Face's
+    save_to_disk wrote (extra hub); webdataset: tar shards of images with class numbers or captions, as CLIP_benchmark
+    has them."""
     root: str = "."
-    """Folder of pictures or clips, from this file's folder."""
+    """Folder of images or clips, from this file's folder."""
     table: str = ""
     """The table or JSON file of all samples, from this file's folder; or give one per split."""
     roots: dict[str, str] = {}
-    """Folder of a split's pictures, where each has its own, e.g. {train = 'train2017'}."""
+    """Folder of a split's images, where each has its own, e.g. {train = 'train2017'}."""
     annotations: str = ""
-    """The annotation of a picture (voc, maps): '*' stands for the picture's name without its ending, '{}' for its
+    """The annotation of an image (voc, maps): '*' stands for the image's name without its ending, '{}' for its
     split's subfolder, e.g. 'masks/{}/*.png'. YOLO's is found by YOLO's own rule: 'labels' for the last 'images' in its
-    path, or beside it."""
+    path, or next to it."""
     image: str = "image"
-    """Column of the picture's path (of pair-scoring: the first)."""
+    """Column of the image's path (of pair-scoring: the first)."""
     image2: str = "image2"
-    """Column of a pair's second picture (of image-retrieval: the picture to be found; without such a column, 'target'
-    says which pictures belong together)."""
+    """Column of a pair's second image (of image-retrieval: the image to be found; without such a column, 'target'
+    says which images belong together)."""
     labels: Texts = ()
     """Of multi-label: columns of 0 and 1, one for each label, instead of 'target'."""
     target: str = "label"
@@ -100,12 +101,15 @@ class Files(_Part):
     separator: str = "|"
     """Between the labels of one field, where a sample has several."""
     text: str = "text"
-    """Column of the question or caption (of pair-scoring: the first; of image-text: a row per caption, and a picture
+    """Column of the question or caption (of pair-scoring: the first; of image-text: a row per caption, and an image
     may have several)."""
     text2: str = "text2"
     """Column of a pair's second caption."""
     ignored: Numbers = (255,)
     """Values of class maps that count nowhere."""
+    corrections: str = ""
+    """A table of corrected labels with the columns file, label and correction, as 'gate-runner audit apply' writes it.
+    An image without a correction is left out."""
     frames: Annotated[int, Field(ge=1, le=256)] = 8
     """Frames read of a clip, at the middles of equal parts."""
 
@@ -114,7 +118,7 @@ class Splits(_Part):
     """The table ``[splits]``: what is trained on, what chooses, what is scored. Given, or drawn."""
 
     train: str = ""
-    """Subfolder, table, list of pictures (.txt), or value of the column 'column'."""
+    """Subfolder, table, list of images (.txt), or value of the column 'column'."""
     validation: str = ""
     """Likewise; drawn from the training samples by default."""
     test: str = ""
@@ -197,7 +201,7 @@ class OwnBenchmark(_Part):
     classes: Classes = Classes()
     training: dict[str, float | int | str] = {}
     """Fields of the head's recipe: lr, steps, batch_size, validate_every, weight_decay, schedule. A frozen encoder's
-    classes are told apart by a head that is solved, unless steps are named."""
+    classes are distinguished by a head that is solved, unless steps are named."""
 
     @property
     def samples(self) -> str:

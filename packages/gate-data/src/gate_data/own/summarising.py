@@ -85,7 +85,7 @@ def _doubts(own: OwnBenchmark, parts: Parts) -> list[str]:
     samples = [*parts.train, *(parts.validation or ()), *parts.test]
     counts = Counter(sample.target for sample in samples)
     single = [parts.classes[label] for label, count in counts.items() if count == 1]
-    singles = f"{len(single)} {_word(single, 'class has', 'classes have')} one picture: {_some(single)}"
+    singles = f"{len(single)} {_word(single, 'class has', 'classes have')} one image: {_some(single)}"
     return [*([singles] if single else []), *_slips(parts.classes, counts), *_two_labels(samples, parts.classes)]
 
 
@@ -130,7 +130,7 @@ def _two_labels(samples: Sequence[Sample], classes: Sequence[str]) -> Iterator[s
             torn += [twins for twins in _grouped(alike, _digest) if any(labels[at] != labels[twins[0]] for at in twins)]
     if torn:
         first, second = torn[0][0], next(file for file in torn[0] if labels[file] != labels[torn[0][0]])
-        lie = _word(torn, "picture lies", "pictures lie")
+        lie = _word(torn, "image lies", "images lie")
         yield f"{len(torn)} {lie} there with two labels, such as {shown(first)} and {shown(second)}"
 
 

@@ -83,7 +83,7 @@ def stored_column(file: str, key: str) -> np.ndarray:
 
 
 def stored_picture(source: Stored) -> Image.Image:
-    """One row of an array of pictures."""
+    """One row of an array of images."""
     values = stored_array(source)
     if values.dtype != np.uint8 or values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] != 3):
         raise DataError(f"{described(source)} has {values.dtype} {values.shape}, expected uint8 pixels in 3 channels")
@@ -184,11 +184,11 @@ def _check_matrix(view: memoryview, order: str, depth: int) -> None:
         raise ValueError(f"cells within cells, more than {_DEEPEST} deep")
     flags, length, view = _values(view, order, "I")
     if length != 2:
-        raise ValueError(f"flags of {4 * length} bytes")
+        raise ValueError(f"flags of {4 * length} bytes, expected 8")
     kind, is_complex = flags[0] & 0xFF, bool(flags[0] & 0x800)
     shape, _, view = _values(view, order, "i")
     if not 2 <= len(shape) <= 32 or min(shape) < 0:
-        raise ValueError(f"sides {shape[:8]}")
+        raise ValueError(f"an array of shape {list(shape[:8])}, expected 2 to 32 sides of at least 0")
     _, _, view = _values(view, order, "b")  # the name
     count = math.prod(shape)
     if kind in (_CELL, _STRUCT):

@@ -1,4 +1,4 @@
-"""Pictures with their captions, in the forms in which they are handed out."""
+"""Images with their captions, in the forms in which they are handed out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Captioned(NamedTuple):
-    """A picture's file name, its captions, and the split that the file names ('' where it names none)."""
+    """An image's file name, its captions, and the split that the file names ('' where it names none)."""
 
     file: str
     captions: tuple[str, ...]
@@ -43,7 +43,7 @@ def coco_captions(path: Path) -> Iterator[tuple[str, Row]]:
         captioned.add(row.known("image_id", files, "an image"))
         yield files[row.integer("image_id")], row
     if bare := [file for identity, file in files.items() if identity not in captioned]:
-        _LOG.warning("%s: %d of %d pictures have no caption and are left out: %s", path, len(bare), len(files), bare[0])
+        _LOG.warning("%s: %d of %d images have no caption and are left out: %s", path, len(bare), len(files), bare[0])
 
 
 def numbered(path: Path) -> Iterator[Captioned]:
@@ -57,7 +57,7 @@ def numbered(path: Path) -> Iterator[Captioned]:
             continue
         picture, caption = _numbered(line)
         if not picture or not caption:
-            raise DataError(f"{path}, line {number}: expected a picture, a number and a caption, found {line[:80]!r}")
+            raise DataError(f"{path}, line {number}: expected an image, a number and a caption, found {line[:80]!r}")
         by_picture.setdefault(picture, []).append(caption)
     if not by_picture:
         raise DataError(f"{path} holds no captions")

@@ -1,4 +1,4 @@
-"""The one way from a picture's file to RGB: what cannot be converted rightly is refused, by name."""
+"""The one way from an image's file to RGB: what cannot be converted rightly is refused, by name."""
 
 from __future__ import annotations
 
@@ -25,18 +25,22 @@ _LOG = logging.getLogger(__name__)
 
 Fit = Literal["crop", "whole"]
 Transparency = Literal["white", "drop"]
-"""Whether transparent pictures lie over white, or show the colours that lie below, as ``convert("RGB")`` has them."""
+"""Whether transparent images lie over white, or show the colours that lie below, as ``convert("RGB")`` has them."""
 FORMATS = (
     *("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP"),
     *(("AVIF",) if features.check("avif") else ()),
     *(("HEIF",) if find_spec("pillow_heif") is not None else ()),
 )
-"""What pictures are read as, whatever their names end in: Pillow's others include one that starts Ghostscript."""
+"""What images are read as, whatever their names end in: Pillow's others include one that starts Ghostscript."""
 _ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)
-"""EXIF's tag of how a picture is turned, and its values for which width and height change places."""
+"""EXIF's tag of how an image is turned, and its values for which width and height change places."""
 _BITS, _LARGEST, _ABOUT = 258, (281, 341), 270
 """TIFF's tags of the bits of a value, of the largest value that there can be, and of a description."""
 _SIXTEEN = 65_535
+_KINDS, _SIGNED = 339, 2
+"""TIFF's tag of the kind of its values, and the kind of signed ones, whose negative ones Pillow shows as bright."""
+_PHOTOMETRIC = 262
+"""TIFF's tag of what its values mean: 0 where 0 is white."""
 _noted: set[str] = set()
 """Files of which something was said already."""
 
@@ -44,7 +48,7 @@ _noted: set[str] = set()
 def decode(
     source: Source, side: Size | None = None, transparency: Transparency = "white", held: bytes | None = None
 ) -> Image.Image:
-    """One picture in RGB, upright.
+    """One image in RGB, upright.
 
     EXIF's orientation is applied; transparency lies over white, or is dropped; grey of 16 bits, or of as many as a TIFF
     declares, is scaled to 8; of DICOM, its window is shown; floats in 0 to 1 or 0 to 255 are scaled or rounded; CMYK
@@ -60,20 +64,20 @@ def decode(
     assert isinstance(file, str | Member)
     with reading(described(file), "an image"), open_picture(file, held) as opened:
         size = opened.size
-        refuse_planar(opened, described(file))
+        refuse_misread(opened, described(file))
         longer = None if side is None or isinstance(source, Cut) else max(height_width(side))
         fitted = fitting(opened, file, held, longer)
         if fitted.size == size:
             _note_frames(fitted, file)
         if isinstance(source, Cut) and opened.format != "TIFF" and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
-            size = size[::-1]  # of TIFF, Pillow gives the upright picture's
+            size = size[::-1]  # of TIFF, Pillow gives the upright image's
         ImageOps.exif_transpose(fitted, in_place=True)  # a copy costs 5 % of a PNG file's decoding
         image = _to_rgb(fitted, file, transparency)
     return _inside(image, source, size) if isinstance(source, Cut) else image
 
 
 def open_picture(file: File, held: bytes | None = None) -> Image.Image:
-    """A picture whose header is read, in one of `FORMATS`, to be used as a context."""
+    """An image whose header is read, in one of `FORMATS`, to be used as a context."""
     if "HEIF" in FORMATS:
         _with_heic()
     if held is None and isinstance(file, str):
@@ -102,7 +106,7 @@ def _with_heic() -> None:
 
 
 def resized(image: Image.Image, side: Size, fit: Fit = "crop") -> Image.Image:
-    """A picture scaled with antialiasing: the largest middle part of the wanted shape, or all of it."""
+    """An image scaled with antialiasing: the largest middle part of the wanted shape, or all of it."""
     width, height = image.size
     high, wide = height_width(side)
     box = (0.0, 0.0, float(width), float(height))
@@ -113,15 +117,17 @@ def resized(image: Image.Image, side: Size, fit: Fit = "crop") -> Image.Image:
     return image.resize((wide, high), Image.Resampling.BICUBIC, box=box)
 
 
-def refuse_planar(image: Image.Image, name: str) -> None:
-    """Refuse the one kind of TIFF that Pillow opens and reads wrongly: 16 bits, each colour by itself, not packed."""
+def refuse_misread(image: Image.Image, name: str) -> None:
+    """Refuse what Pillow opens and reads wrongly: TIFF of 16 bits, each colour by itself, not packed; signed 8 bits."""
     tags = getattr(image, "tag_v2", {})
+    if _SIGNED in tags.get(_KINDS, ()) and 8 in tags.get(_BITS, ()):
+        raise DataError(f"{name} is a TIFF of signed values of 8 bits (-128 to 127): convert it to 0 to 255 first")
     if tags.get(284) == 2 and tags.get(259, 1) == 1 and 16 in tags.get(258, ()):
         raise DataError(f"{name} is a TIFF of 16 bits that holds each colour by itself, unpacked: convert it first")
 
 
 def _note_frames(image: Image.Image, file: File) -> None:
-    """Say that a picture has several frames. They are not counted: of a TIFF, Pillow's count takes their square."""
+    """Say that an image has several frames. They are not counted: of a TIFF, Pillow's count takes their square."""
     if image.format not in ("GIF", "PNG", "TIFF", "WEBP"):
         return
     try:
@@ -142,7 +148,8 @@ def _note(name: str, remark: str) -> None:
 
 def _to_rgb(image: Image.Image, file: File, transparency: Transparency) -> Image.Image:
     if image.mode.startswith("I;16") or image.mode in ("I", "F"):
-        return _scaled(np.asarray(image), image.mode, file, _declared(image)).convert("RGB")
+        shown = _scaled(np.asarray(image), image.mode, file, _declared(image))
+        return (ImageOps.invert(shown) if is_white_zero(image) else shown).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         solid = image.convert("RGBA")
         if transparency == "drop":
@@ -159,8 +166,13 @@ def _to_rgb(image: Image.Image, file: File, transparency: Transparency) -> Image
     return image.convert("RGB")
 
 
+def is_white_zero(image: Image.Image) -> bool:
+    """Whether a TIFF's values grow darker, as films are scanned; Pillow turns round those of 1 and 8 bits alone."""
+    return bool(getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0)
+
+
 def _declared(image: Image.Image) -> int:
-    """The largest value that a picture says it can have: 4,095 for 12 bits, and 65,535 where it says nothing."""
+    """The largest value that an image says it can have: 4,095 for 12 bits, and 65,535 where it says nothing."""
     tags = getattr(image, "tag_v2", {})
     bits = tags.get(_BITS, (16,))
     if isinstance(bits, tuple) and bits and 8 < bits[0] < 16:
@@ -195,7 +207,7 @@ def _scaled(values: np.ndarray, mode: str, file: File, largest: int) -> Image.Im
 
 
 def _inside(image: Image.Image, cut: Cut, size: tuple[int, int]) -> Image.Image:
-    """What lies in a box, whose numbers are of the whole picture, also of one that was read smaller."""
+    """What lies in a box, whose numbers are of the whole image, also of one that was read smaller."""
     across, down = image.width / size[0], image.height / size[1]
     left, top, right, bottom = (side * scale for side, scale in zip(cut.box, (across, down, across, down), strict=True))
     box = (max(0, int(left)), max(0, int(top)), min(image.width, int(right)), min(image.height, int(bottom)))

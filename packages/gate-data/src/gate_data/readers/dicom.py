@@ -1,4 +1,4 @@
-"""DICOM: a picture as a viewer shows it, in its window or, where it declares none, by its declared depth."""
+"""DICOM: an image as a viewer shows it, in its window or, where it declares none, by its declared depth."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     """The first frame in grey or RGB of 8 bits.
 
     Values are those after the modality's slope and intercept. Where the file has a window, its first one is shown, and
-    otherwise all that its stored bits can hold; ``MONOCHROME1`` is turned round, so that bright is bright.
+    otherwise all that its stored bits can hold; ``MONOCHROME1`` is turned round, so that bright is bright. Files of
+    several frames (Enhanced CT and MR) have both by frame, or once for all.
     """
     name = described(file)
     pydicom = extra("medical", "pydicom", f"{name} is DICOM")
@@ -45,6 +46,7 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
         if content.file_meta.TransferSyntaxUID.is_compressed:
             _check_packed(content.PixelData, frames, name)
         kind, pixels = str(content.PhotometricInterpretation), content.pixel_array
+        _take_from_groups(content)
     if frames > 1:
         pixels = pixels[0]
     if kind == "RGB" or kind.startswith("YBR"):
@@ -68,8 +70,18 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     return Image.fromarray(255 - shown if kind == "MONOCHROME1" else shown)
 
 
+def _take_from_groups(content: Any) -> None:
+    """Give a file the first frame's window and rescaling, where these are in groups of its frames, not in itself."""
+    for groups in ("PerFrameFunctionalGroupsSequence", "SharedFunctionalGroupsSequence"):
+        for group in (content.get(groups) or ())[:1]:
+            for name in ("FrameVOILUTSequence", "PixelValueTransformationSequence"):
+                for element in (part for item in (group.get(name) or ())[:1] for part in item):
+                    if element.tag not in content:
+                        content[element.tag] = element
+
+
 def _check_packed(held: bytes, frames: int, name: str) -> None:
-    """Frames are pictures of their own, which may be larger than the file says; RLE and JPEG-LS, by what they hold."""
+    """Frames are images of their own, which may be larger than the file says; RLE and JPEG-LS, by what they hold."""
     encapsulated = importlib.import_module("pydicom.encaps")
     for frame in encapsulated.generate_frames(held, number_of_frames=frames):
         with contextlib.suppress(UnidentifiedImageError), Image.open(io.BytesIO(frame), formats=_PACKED) as picture:

@@ -13,6 +13,7 @@ from PIL import features
 
 from gate_data.errors import DataError
 from gate_data.readers.clips import VIDEOS
+from gate_data.readers.scanning import endings_in, inner_folders, once, scanned
 from gate_data.readers.source import Member, readable
 from wary_files import archives
 from wary_files.limits import reading
@@ -27,13 +28,13 @@ _AVIF = (".avif",) if features.check("avif") else ()
 _HEIC = (".heic", ".heif") if find_spec("pillow_heif") is not None else ()
 _DICOM = (".dcm", ".dicom") if find_spec("pydicom") is not None else ()
 PICTURES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", *_AVIF, *_HEIC, *_DICOM)
-"""Endings of picture files, in lower case; AVIF where Pillow reads it, HEIC and DICOM with extras."""
+"""Endings of image files, in lower case; AVIF where Pillow reads it, HEIC and DICOM with extras."""
 _RUNS = "runs"
 _NO_CLASS = (".dist-info", ".egg-info")
 _NO_CLASSES = frozenset(
     {"__macosx", "__pycache__", "@eadir", "lost+found", "$recycle.bin", "system volume information"}
 )
-"""Folders that systems and tools leave among those of classes, some with pictures in them; and so are hidden ones."""
+"""Folders that systems and tools leave among those of classes, some with images in them; and so are hidden ones."""
 _WRITTEN = ("manifest.json", "card.json")
 """What a run, a choice, a kept head and a trained encoder have at the top, or one folder below."""
 
@@ -95,14 +96,14 @@ def is_saved(folder: Path) -> bool:
 def classes_in(folder: Path) -> list[str]:
     """Names of the folders in a folder, sorted, without hidden ones and what commands that ran in it left.
 
-    Results go into ``runs`` of the working folder, which may be the pictures' own: without a picture it is no class.
+    Results go into ``runs`` of the working folder, which may be the images' own: without an image it is no class.
 
     Example:
         >>> classes_in(Path("photographs"))  # doctest: +SKIP
         ['owl', 'wren']
     """
     with reading(str(folder)):
-        folders = [entry.name for entry in os.scandir(folder) if entry.is_dir() and not is_loop(entry)]
+        folders = [entry.name for entry in inner_folders(folder) if not is_loop(entry)]
     names = sorted(name for name in folders if may_be_class(name))
     names = [name for name in names if not (_is_output(folder / name) and not _holds_any(folder / name))]
     if not names:
@@ -127,17 +128,17 @@ def _is_output(folder: Path) -> bool:
     """Whether a command wrote a folder: the one that is called so by default, or one with a run's or a head's file."""
     if folder.name == _RUNS:
         return True
-    with reading(str(folder)), os.scandir(folder) as entries:
-        listed = list(entries)
-    if any(entry.name in _WRITTEN for entry in listed):
-        return True
-    if any(not entry.is_dir() and _ends(entry.name, PICTURES) for entry in listed):
+    with reading(str(folder)):
+        if ".json" in endings_in(folder) and any(entry.name in _WRITTEN for entry in scanned(folder)):
+            return True
+        inner = inner_folders(folder)
+    if len(ending_in(folder, PICTURES)) > sum(_ends(entry.name, PICTURES) for entry in inner):
         return False
-    return any(os.path.lexists(f"{entry.path}/{name}") for entry in listed if entry.is_dir() for name in _WRITTEN)
+    return any(os.path.lexists(f"{entry.path}/{name}") for entry in inner for name in _WRITTEN)
 
 
 def _holds_any(folder: Path) -> bool:
-    """Whether a picture or a video lies in a folder, at any depth."""
+    """Whether an image or a video lies in a folder, at any depth."""
     return any(_ends(name, (*PICTURES, *VIDEOS)) for _, _, names in os.walk(folder) for name in names)
 
 
@@ -164,16 +165,19 @@ def files_of_classes(folder: Path, endings: Sequence[str] = PICTURES) -> dict[st
         >>> [(name, len(files)) for name, files in files_of_classes(folder).items()]
         [('cat', 1)]
     """
+    return dict(once(("classes", str(folder), tuple(endings)), lambda: _files_of_classes(folder, endings)))
+
+
+def _files_of_classes(folder: Path, endings: Sequence[str]) -> dict[str, list[str]]:
     by_class = {}
     below = classes_in(folder)
     while below:
         name = below.pop(0)
         with reading(str(folder / name)):
-            entries = list(os.scandir(folder / name))
-        files = sorted(entry.name for entry in entries if _ends(entry.name, endings))
+            files = ending_in(folder / name, endings)
         if not files:  # a group of classes, or none
             inner = [
-                entry.name for entry in entries if entry.is_dir() and may_be_class(entry.name) and not is_loop(entry)
+                entry.name for entry in inner_folders(folder / name) if may_be_class(entry.name) and not is_loop(entry)
             ]
             if not inner or any(word.casefold() in SPLIT_WORDS for word in inner):
                 raise DataError(f"{folder / name} holds no {' '.join(endings)} file")
@@ -198,7 +202,7 @@ def files_in(where: Path, endings: Sequence[str] = PICTURES) -> list[str | Membe
         files = [Member(str(where), name) for name in sorted(archives.members(where)) if _ends(name, endings)]
     else:
         with reading(str(where)):
-            names = sorted(entry.name for entry in os.scandir(where) if _ends(entry.name, endings))
+            names = ending_in(where, endings)
         files = [f"{where}{os.sep}{name}" for name in names]
     if not files:
         raise DataError(f"{where} holds no {' '.join(endings)} file")
@@ -219,6 +223,22 @@ def by_stem(folders: Iterable[Path], endings: Sequence[str] = PICTURES) -> dict[
                 name = file if isinstance(file, str) else file.name
                 files.setdefault(os.path.splitext(os.path.basename(name))[0], file)  # noqa: PTH119, PTH122 - text paths
     return files
+
+
+def ending_in(folder: Path, endings: Sequence[str]) -> list[str]:
+    """Names in a folder with certain endings, sorted; no function is called for each of a million."""
+    known = tuple(endings)
+
+    def listed() -> list[str]:
+        names = [entry.name for entry in scanned(folder)]
+        held = endings_in(folder)
+        if held.isdisjoint(known):
+            return []
+        if not held.issubset(known):
+            names = [name for name in names if name.endswith(known) or name.lower().endswith(known)]
+        return sorted([name for name in names if name[:2] != "._"])
+
+    return once(("names", str(folder), known), listed)
 
 
 def _ends(name: str, endings: Sequence[str]) -> bool:

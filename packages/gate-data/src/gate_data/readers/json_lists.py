@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from wary_files.limits import refuse_special, within
+from wary_files.text import json_object
 
 _PIECE = 1 << 20
 _BLANK = " \t\n\r"
@@ -22,10 +23,14 @@ def entries(path: Path, field: str) -> Iterator[tuple[int, Any]]:
     refuse_special(path)
     with path.open(encoding="utf-8-sig") as file:
         text = _Text(file, f"one value in {path}")
+        names: set[str] = set()
         for _ in text.separated("{", "}"):
             name = text.value()
             if not isinstance(name, str):
                 raise ValueError(f"a field's name is {name!r}, expected text")
+            if name in names:
+                raise ValueError(f"the key {name[:80]!r} comes twice in one object")
+            names.add(name)
             text.expect(":")
             if text.peek() == "[":
                 for index, _ in enumerate(text.separated("[", "]")):
@@ -43,7 +48,7 @@ class _Text:
 
     def __init__(self, file: TextIO, name: str) -> None:
         self.file, self.name, self.held, self.at, self.before, self.over = file, name, "", 0, 0, False
-        self.decoder = json.JSONDecoder()
+        self.decoder = json.JSONDecoder(object_pairs_hook=json_object)
 
     def peek(self) -> str:
         """The next sign that is not blank; empty at the end."""

@@ -1,4 +1,4 @@
-"""Pictures of more pixels than are decoded at once: JPEG at a fraction of its sides, TIFF by an overview or tiles."""
+"""Images of more pixels than are decoded at once: JPEG at a fraction of its sides, TIFF by an overview or tiles."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from wary_files.limits import most, variable, within
 
 _LOG = logging.getLogger(__name__)
 REDUCED = 64
-"""Times the limit of pixels that a picture may have where it is never decoded whole: an eighth of both its sides."""
+"""Times the limit of pixels that an image may have where it is never decoded whole: an eighth of both its sides."""
 _DECODED = 8
-"""Bytes of a pixel while a picture is decoded: four of Pillow's, and a copy."""
+"""Bytes of a pixel while an image is decoded: four of Pillow's, and a copy."""
 _ORIENTATION = 274
 _REDUCED_PAGE, _OVERVIEWS = 254, 16
 """TIFF's tag of a page that is a smaller copy of another, and how many pages are looked at for one."""
 
 
 def fitting(opened: Image.Image, file: File, held: bytes | None, side: int | None) -> Image.Image:
-    """An opened picture whose pixels may be decoded: itself, or a smaller one of the same content.
+    """An opened image whose pixels may be decoded: itself, or a smaller one of the same content.
 
     Where the result is scaled down to a side afterwards, the smaller one has at least twice of it.
     """

@@ -20,6 +20,7 @@ from wary_files.limits import reading, within
 IGNORED = -100
 """What a pixel has that counts nowhere."""
 _UNKNOWN = -32768
+_WIDEST = 2**31 - 1
 Value = TypeVar("Value", bound=Any)
 
 
@@ -32,7 +33,7 @@ class ClassMap:
         ignored: values that count nowhere.
         others: what every other value becomes: a class, `IGNORED`, or None for an error.
         key: the variable's name where annotations are MATLAB files.
-        colours: colour to value, where annotations are coloured pictures.
+        colours: colour to value, where annotations are coloured images.
 
     Example:
         >>> ClassMap({7: 0, 8: 1}, ignored=(0,)).apply(np.array([[0, 7, 8]]), "a.png").tolist()
@@ -54,10 +55,10 @@ class ClassMap:
         object.__setattr__(self, "_table", table)
 
     def read(self, source: Source, side: int | None = None, picture: Source | None = None) -> Int16[np.ndarray, "h w"]:
-        """The classes in a picture, a MATLAB file or a row of an HDF5 file, of a side by the nearest pixel.
+        """The classes in an image, a MATLAB file or a row of an HDF5 file, of a side by the nearest pixel.
 
-        Where the picture is given, one in a file of its own, a map of another shape is refused with both sizes, and one
-        of its stored shape is turned by the picture's EXIF.
+        Where the image is given, one in a file of its own, a map of another shape is refused with both sizes, and one
+        of its stored shape is turned by the image's EXIF.
         """
         values = self._values(source)
         if isinstance(picture, str | Member) and not isinstance(source, Turned):
@@ -77,14 +78,23 @@ class ClassMap:
         classes = self._table[np.where(within, values, 0)]
         classes = np.where(within, classes, np.int16(_UNKNOWN if self.others is None else self.others))
         if (classes == _UNKNOWN).any():
-            raise DataError(f"{name} has the value {int(values[classes == _UNKNOWN].flat[0])}, which is no class")
+            value = int(values[classes == _UNKNOWN].flat[0])
+            raise DataError(f"{name} has the value {value}, which is no class: {self._expected()}")
         return classes.astype(np.int16)
+
+    def _expected(self) -> str:
+        """Return the values that a map may have, in words."""
+        known = sorted(int(value) for value in self.classes)
+        span = len(known) > 1 and known[-1] - known[0] == len(known) - 1
+        shown = f"{known[0]} to {known[-1]}" if span else ", ".join(map(str, known[:20]))
+        ignored = ", ".join(str(value) for value in sorted(map(int, self.ignored))[:20])
+        return f"classes have {shown}{f'; {ignored} counts nowhere' if ignored else ''}"
 
     def _values(self, source: Source) -> Shaped[np.ndarray, "h w"]:
         if isinstance(source, Stored):
             from gate_data.readers.arrays import stored_array
 
-            return stored_array(source)
+            return whole_numbers(stored_array(source), described(source))
         if isinstance(source, Turned):
             return turned_map(self._values(source.source), source.orientation)
         assert isinstance(source, str | Member)
@@ -94,7 +104,7 @@ class ClassMap:
             values = np.asarray(read_matlab(source, self.key))
             if values.ndim != 2:
                 raise DataError(f"{described(source)}: {self.key} has the shape {values.shape}, expected two axes")
-            return values
+            return whole_numbers(values, described(source))
         return self._of_picture(source)
 
     def _of_picture(self, source: File) -> Shaped[np.ndarray, "h w"]:
@@ -107,7 +117,7 @@ class ClassMap:
             return turned_map(self._of_colours(values, source), orientation)
         if values.ndim != 2:
             raise DataError(f"{described(source)} has the shape {values.shape}, expected one channel")
-        return turned_map(values, orientation)
+        return turned_map(whole_numbers(values, described(source)), orientation)
 
     def _of_colours(self, values: np.ndarray, source: File) -> Shaped[np.ndarray, "h w"]:
         assert self.colours is not None
@@ -122,6 +132,17 @@ class ClassMap:
             raise DataError(f"{described(source)} has the colour {colour} in row {row}, column {column}: no class")
         chosen: np.ndarray = np.array(list(self.colours.values()))[indices]
         return chosen
+
+
+def whole_numbers(values: Shaped[np.ndarray, "h w"], name: str) -> Shaped[np.ndarray, "h w"]:
+    """Values of a kind that cannot hold shares; where there is one, it would become the class below."""
+    if values.dtype.kind != "f":
+        return values
+    odd = values[~(np.floor(values) == values)]
+    if odd.size or np.abs(values).max(initial=0) > _WIDEST:
+        shown = float(odd.flat[0]) if odd.size else float(np.abs(values).max())
+        raise DataError(f"{name} has the value {shown:g}, expected whole numbers of classes")
+    return values.astype(np.int64)
 
 
 def ranked(values: Iterable[Value]) -> dict[Value, int]:

@@ -1,4 +1,4 @@
-"""A picture's header by Pillow's readers, without Pillow's own limit of pixels, which is the whole process's."""
+"""An image's header by Pillow's readers, without Pillow's own limit of pixels, which is the whole process's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gate_data.errors import DataError
 
 
 def open_unlimited(file: Path | BinaryIO, formats: Sequence[str], name: str) -> ImageFile.ImageFile:
-    """Read a picture's header, as `PIL.Image.open` does but for its check of the size: callers have their own.
+    """Read an image's header, as `PIL.Image.open` does but for its check of the size: callers have their own.
 
     ``Image.MAX_IMAGE_PIXELS`` stays what it is for everybody else, and for the few readers of Pillow that look at it
     again (animations, TIFF, WebP).
@@ -42,7 +42,7 @@ def open_unlimited(file: Path | BinaryIO, formats: Sequence[str], name: str) -> 
                 image = factory(opened, str(file) if isinstance(file, Path) else "")
             except (SyntaxError, IndexError, TypeError, struct.error):
                 continue
-            image._exclusive_fp = isinstance(file, Path)  # it is closed with the picture
+            image._exclusive_fp = isinstance(file, Path)  # it is closed with the image
             return image
         raise UnidentifiedImageError(f"cannot identify {name}")
     except Image.DecompressionBombError as error:

@@ -1,7 +1,8 @@
-"""Where a picture, a map or a clip lies: a file, a member of an archive, a row of an array, or a part of these."""
+"""Where an image, a map or a clip lies: a file, a member of an archive, a row of an array, or a part of these."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +38,7 @@ class Stored(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The part of a picture inside a box, in pixels: left, top, right, bottom.
+    """The part of an image inside a box, in pixels: left, top, right, bottom.
 
     Example:
         >>> Cut("photo.jpg", (10, 20, 50, 60)).box[:2]
@@ -49,7 +50,7 @@ class Cut(NamedTuple):
 
 
 class Turned(NamedTuple):
-    """A class map that was drawn on a picture as it is stored, and is turned with it, by EXIF's number.
+    """A class map that was drawn on an image as it is stored, and is turned with it, by EXIF's number.
 
     Example:
         >>> Turned("masks/1.png", 6).orientation
@@ -104,6 +105,22 @@ def described(source: Source) -> str:
             return f"{source.file}: {source.key}, row {source.row}"
         case _:
             return source
+
+
+def named_from(sources: Source | tuple[Source, ...], start: str) -> str:
+    """Return the name of what a sample shows, below a folder: with the member or the box of a part, several by ``;``.
+
+    Example:
+        >>> named_from(Cut("/data/a.jpg", (0, 1, 2, 3)), "/data"), named_from("/data/b.jpg", "/data/c")
+        ('a.jpg 0,1,2,3', '../b.jpg')
+    """
+    if type(sources) is tuple:  # a source alone may be a named tuple
+        return "; ".join(named_from(source, start) for source in sources)  # type: ignore[arg-type]
+    source: Source = sources  # type: ignore[assignment]
+    file = file_of(source)
+    name = os.path.relpath(os.path.abspath(file), start)  # noqa: PTH100 - links stay
+    box = f" {','.join(f'{side:g}' for side in source.box)}" if isinstance(source, Cut) else ""
+    return f"{name}{described(source).removeprefix(file)}{box}"
 
 
 def read_bytes(file: File) -> bytes:

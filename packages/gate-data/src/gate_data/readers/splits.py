@@ -45,7 +45,8 @@ def held_out(labels: Sequence[int], share: float, *, seed: int = SEED) -> tuple[
         count = max(round(share * len(rows)), 1) if len(rows) > 1 else 0
         parts[1].extend(rows[:count].tolist())
         parts[0].extend(rows[count:].tolist())
-    return [int(row) for row in rng.permutation(parts[0])], [int(row) for row in rng.permutation(parts[1])]
+    stay, held = (rng.permutation(np.array(part, dtype=np.int64)).tolist() for part in parts)
+    return stay, held
 
 
 def held_out_by_label(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,9 @@ from typing import Any, NamedTuple
 from gate_data.errors import DataError
 from gate_data.imports import extra
 from gate_data.readers.json_lists import entries
+from wary_files import json_files
 from wary_files.limits import most, reading, refuse_special, variable, within
+from wary_files.text import parsed_json
 
 _LONGEST = 2**24
 """Characters of a field; Python's csv refuses more than 131,072, until somebody sets another limit."""
@@ -49,15 +50,38 @@ class Row(NamedTuple):
 
     def text(self, field: str) -> str:
         """A field that must not be empty."""
+        text = self._stripped(field)
+        if not is_whole(text):
+            raise self.error(field, "text without zeros (\\0) and halves of signs (\\ud800)")
+        return text
+
+    def _stripped(self, field: str) -> str:
         value = self.values.get(field)
         blank = not isinstance(value, str | int | float) or not str(value).strip()
         if blank or (isinstance(value, float) and not math.isfinite(value)):
             raise self.error(field, "text")
         return str(value).strip()
 
+    def mark(self, field: str, *, needed: bool = False, most: int = 200) -> str:
+        """A text of some letters, a number or a truth value, without blanks around it; empty for none, unless needed.
+
+        It is stored for each sample, so that its length counts as often.
+        """
+        value = self.values.get(field)
+        if value is None or (isinstance(value, float) and math.isnan(value)) or not str(value).strip():
+            if needed:
+                raise self.error(field, "text")
+            return ""
+        if isinstance(value, list | dict | bytes):
+            raise self.error(field, "a text or a number")
+        text = str(value).strip()
+        if len(text) > most or not is_whole(text):
+            raise self.error(field, f"a text of at most {most:,} characters")
+        return text
+
     def path(self, field: str) -> str:
         """A path inside the folder that the file is about."""
-        inner = self.text(field)
+        inner = self._stripped(field)  # whose signs a file's name may have
         if PurePath(inner).is_absolute() or ".." in PurePath(inner).parts or "\0" in inner:
             raise self.error(field, "a path inside the folder of its files")
         return inner
@@ -105,6 +129,11 @@ class Row(NamedTuple):
             names = sorted(index_of)
             raise self.error(field, f"one of {', '.join(names[:8])}{' …' if len(names) > 8 else ''}")
         return index_of[value]
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text can be written and read back: JSON may hold halves of signs, and NumPy drops zeros at the end."""
+    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def _odd(value: object) -> bool:
@@ -203,15 +232,11 @@ def fields(path: Path, *names: str, separator: str | None = None, last: bool = F
 
 
 def read_json(path: Path) -> Any:
-    """The value of a JSON file within the limit of bytes."""
-    refuse_special(path)
+    """The value of a JSON file within the limit of bytes; a file that is not there is a `DataError` as well."""
     try:
-        within(path.stat().st_size, "bytes", str(path))
-        return json.loads(path.read_bytes())
+        return json_files.read_json(path)
     except FileNotFoundError as error:
         raise DataError(f"{path} is not there") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is no JSON: {error}") from error
 
 
 def records(path: Path, field: str) -> Iterator[Row]:
@@ -232,8 +257,10 @@ def records(path: Path, field: str) -> Iterator[Row]:
         raise DataError(f"{path} is not there") from error
     except DataError:
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DataError(f"{path} is no JSON of objects: {error}") from error
+    except RecursionError:
+        raise DataError(f"{path}: nested too deeply") from None
     if empty:
         raise DataError(f"{path}: {field!r} is missing or empty, expected a list that is not empty")
 
@@ -335,7 +362,7 @@ def _json_lines(path: Path, file: Any) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
+            value = parsed_json(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path}, line {number} is no JSON: {error}") from error
         if not isinstance(value, dict):

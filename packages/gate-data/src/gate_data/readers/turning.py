@@ -1,4 +1,4 @@
-"""Class maps beside their pictures: one shape, and turned where a map was drawn on a picture that EXIF turns."""
+"""Class maps beside their images: one shape, and turned where a map was drawn on an image that EXIF turns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gate_data.readers.upright import Frame, frame_of, frames_of, of_one_shape, 
 
 
 def turned_maps(pictures: Sequence[File], maps: Sequence[File]) -> tuple[list[File | Turned], str]:
-    """Each picture's class map as it lies on the picture that is seen, and what a reader must know.
+    """Each image's class map as it lies on the image that is seen, and what a reader must know.
 
-    A map of the sides that a picture has in its file is turned with it. Maps of other sides but one shape, smaller or
+    A map of the sides that an image has in its file is turned with it. Maps of other sides but one shape, smaller or
     larger, are taken as they are.
 
     Raises:
-        DataError: maps of another shape than their pictures, or no telling how maps of turned pictures are meant; the
+        DataError: maps of another shape than their images, or no telling how maps of turned images are meant; the
             message has their number and the first.
     """
     shown, drawn = frames_of(pictures), frames_of(maps)
@@ -28,15 +28,15 @@ def turned_maps(pictures: Sequence[File], maps: Sequence[File]) -> tuple[list[Fi
         assert picture is not None
         assert own is not None
         raise DataError(
-            f"{len(odd)} of {len(maps)} class maps have another shape than their pictures, such as "
+            f"{len(odd)} of {len(maps)} class maps have another shape than their images, such as "
             f"{described(maps[odd[0]])}: {own.upright[0]} x {own.upright[1]} for {picture.upright[0]} x "
-            f"{picture.upright[1]} of {described(pictures[odd[0]])}; make the maps of the pictures as they are"
+            f"{picture.upright[1]} of {described(pictures[odd[0]])}; make the maps of the images as they are"
         )
     undecided = [row for row, way in enumerate(ways) if way == "either"]
     if undecided and {"seen", "stored"} <= {*ways}:
         raise DataError(
-            "of pictures that EXIF turns, some class maps are as stored and some as seen, and nothing tells how "
-            f"{len(undecided)} are meant, such as {described(maps[undecided[0]])}: turn the pictures' pixels, and "
+            "of images that EXIF turns, some class maps are as stored and some as seen, and nothing tells how "
+            f"{len(undecided)} are meant, such as {described(maps[undecided[0]])}: turn the images' pixels, and "
             "remove EXIF's orientation"
         )
     is_stored = "stored" in ways
@@ -48,15 +48,15 @@ def turned_maps(pictures: Sequence[File], maps: Sequence[File]) -> tuple[list[Fi
 
 
 def laid_on(values: np.ndarray, source: Source, picture: File) -> np.ndarray:
-    """The values ``[h, w]`` of a class map as they lie on the picture that is seen.
+    """The values ``[h, w]`` of a class map as they lie on the image that is seen.
 
     Raises:
-        DataError: they have another shape than the picture; shows both.
+        DataError: they have another shape than the image; shows both.
     """
     try:
         frame = frame_of(picture)
     except DataError:
-        return values  # the picture's own reader says more
+        return values  # the image's own reader says more
     size = (values.shape[1], values.shape[0])
     if of_one_shape(size, frame.upright):
         return values
@@ -64,7 +64,7 @@ def laid_on(values: np.ndarray, source: Source, picture: File) -> np.ndarray:
         return turned_map(values, frame.orientation)
     raise DataError(
         f"{described(source)} is a class map of {size[0]} x {size[1]} for {frame.upright[0]} x {frame.upright[1]} of "
-        f"{described(picture)}; expected one shape: make the map of the picture as it is"
+        f"{described(picture)}; expected one shape: make the map of the image as it is"
     )
 
 
@@ -91,9 +91,9 @@ def _remarks(
     unknown = 0 if {"seen", "stored"} & {*ways} else ways.count("either")
     remarks = []
     if count:
-        remarks.append(f"{count} class maps turned with their pictures, by EXIF")
+        remarks.append(f"{count} class maps turned with their images, by EXIF")
     if smaller:
-        remarks.append(f"{smaller} class maps have other sides than their pictures, in the same shape")
+        remarks.append(f"{smaller} class maps have other sides than their images, in the same shape")
     if unknown:
-        remarks.append(f"EXIF turns {unknown} pictures: their class maps are taken as the pictures are seen")
+        remarks.append(f"EXIF turns {unknown} images: their class maps are taken as the images are seen")
     return remarks

@@ -1,4 +1,4 @@
-"""How large a picture is once it is upright, by its header alone: EXIF says of many that they are stored lying down."""
+"""How large an image is once it is upright, by its header alone: EXIF says of many that they are stored lying down."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AT_ONCE = 16
 
 
 class Frame(NamedTuple):
-    """A picture's sides as they are stored, and EXIF's number (1 to 8) of how it is turned to be seen.
+    """An image's sides as they are stored, and EXIF's number (1 to 8) of how it is turned to be seen.
 
     Example:
         >>> frame = Frame((100, 40), 6)
@@ -43,16 +43,16 @@ class Frame(NamedTuple):
 
     @property
     def upright(self) -> Sides:
-        """Width and height as the picture is seen."""
+        """Width and height as the image is seen."""
         return self.stored[::-1] if self.orientation in _LYING else self.stored
 
     @property
     def is_lying(self) -> bool:
-        """Whether the stored sides tell a box of the stored picture from one of the upright picture."""
+        """Whether the stored sides tell a box of the stored image from one of the upright image."""
         return self.orientation in _LYING and self.stored[0] != self.stored[1]
 
     def turned(self, box: Corners) -> Corners:
-        """A box of the stored picture where it is seen in the upright one."""
+        """A box of the stored image where it is seen in the upright one."""
         left, top, wide, high = box
         right, bottom = self.stored[0] - left - wide, self.stored[1] - top - high
         return {
@@ -67,7 +67,7 @@ class Frame(NamedTuple):
 
 
 def turned_map(values: np.ndarray, orientation: int) -> np.ndarray:
-    """An array ``[h, w]`` of the stored picture as it is seen.
+    """An array ``[h, w]`` of the stored image as it is seen.
 
     Example:
         >>> turned_map(np.array([[1, 2], [3, 4]]), 6).tolist()
@@ -86,22 +86,22 @@ def turned_map(values: np.ndarray, orientation: int) -> np.ndarray:
 
 
 def frame_of(file: File) -> Frame:
-    """The frame of a picture's file; nothing but its header is read.
+    """The frame of an image's file; nothing but its header is read.
 
     Raises:
-        DataError: the file is not there, or no picture.
+        DataError: the file is not there, or no image.
     """
     if not isinstance(file, str):
         return _read(file)
     try:
         about = os.stat(file)  # noqa: PTH116 - of a million
     except (OSError, ValueError) as error:
-        raise DataError(f"{file} is not there or no picture: {error}") from error
+        raise DataError(f"{file} is not there or no image: {error}") from error
     return _known(file, about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino)
 
 
 def frames_of(files: Iterable[File]) -> list[Frame | None]:
-    """The frames of many pictures; None of one that cannot be read, of which the decoder says more."""
+    """The frames of many images; None of one that cannot be read, of which the decoder says more."""
 
     def look(file: File) -> Frame | None:
         try:
@@ -122,12 +122,12 @@ def _known(file: str, *about: int) -> Frame:
 def _read(file: File) -> Frame:
     with reading(described(file), "an image"), open_picture(file) as opened:
         orientation, size = orientation_of(opened), opened.size
-        lies = opened.format == "TIFF" and orientation in _LYING  # of TIFF, Pillow gives the upright picture's
+        lies = opened.format == "TIFF" and orientation in _LYING  # of TIFF, Pillow gives the upright image's
         return Frame(size[::-1] if lies else size, orientation)
 
 
 def orientation_of(image: Image.Image) -> int:
-    """EXIF's number of an opened picture; of a PNG file, which Pillow decodes for it, only if a chunk can say one."""
+    """EXIF's number of an opened image; of a PNG file, which Pillow decodes for it, only if a chunk can say one."""
     stream: Any = getattr(image, "fp", None)
     if image.format == "PNG" and stream is not None and not _may_be_turned(stream):
         return 1

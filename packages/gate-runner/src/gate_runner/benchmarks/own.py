@@ -11,12 +11,12 @@ from gate_data.own.spec import OwnBenchmark
 from gate_data.readers.folders import may_be_class
 from gate_runner.benchmark import Benchmark
 from gate_runner.benchmarks.registry import is_taken
-from gate_runner.class_words import built_in_knowledge
 from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.tasks.registry import find_task_type
+from knowledge_prompts.class_words import built_in_knowledge
 
 TEXT_TASKS = ("zero-shot", "zero-shot-segmentation", "image-text", "pair-scoring")
-"""Tasks of people's own data that compare pictures with texts."""
+"""Tasks of people's own data that compare images with texts."""
 
 
 def own_benchmark(path: Path) -> Benchmark:
@@ -116,7 +116,9 @@ def _from_here(where: Path, source: str) -> str:
     return f"{name}{sign}{where / path}" if (where / path).exists() else source
 
 
-def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict[str, dict[str, Any]], list[str]]:
+def looked_at(
+    folder: Path, path: Path, table: Path | None = None, target: str = ""
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """What a folder was taken for, checked, with its counts; nothing is written."""
     from pydantic import ValidationError
 
@@ -126,7 +128,7 @@ def looked_at(folder: Path, path: Path, table: Path | None = None) -> tuple[dict
         raise DataError(f"{path} exists; it was not changed: remove it, or give another name with --output")
     if not path.parent.is_dir():
         raise DataError(f"{path.parent} is no folder, in which {path.name} could be written")
-    guessed = guess(folder, is_taken, table)
+    guessed = guess(folder, is_taken, table, target)
     values = values_at(guessed.values, folder, path.parent)
     try:
         own = OwnBenchmark.model_validate(values)

@@ -16,12 +16,12 @@ class PaperRow(NamedTuple):
 
 
 _OTHERS = {
-    "chestxray14": PaperRow("chexpert", True, "the same pictures, five findings and official test as the paper's rows"),
+    "chestxray14": PaperRow("chexpert", True, "the same images, five findings and official test as the paper's rows"),
     "omniglot-gate": PaperRow(
         "omniglot", False, "they split characters whatever the alphabet, here alphabets are apart"
     ),
 }
-_EPISODES = "ways, classes and shots are drawn as theirs are, but no picture is shot and query at once"
+_EPISODES = "ways, classes and shots are drawn as theirs are, but no image is shot and query at once"
 
 
 def paper_row(benchmark: str, source: str) -> PaperRow | None:

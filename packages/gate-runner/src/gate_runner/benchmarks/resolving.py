@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from gate_runner.benchmark import Benchmark
-from gate_runner.benchmarks.own import own_benchmark
 from gate_runner.benchmarks.registry import BENCHMARKS, PACKS, all_benchmarks
 from gate_runner.errors import UsageError, unknown
 from gate_runner.tasks.registry import find_task_type
@@ -28,6 +27,8 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
     benchmarks: dict[str, Benchmark] = BENCHMARKS
     for name in names:
         if name.endswith(".toml"):
+            from gate_runner.benchmarks.own import own_benchmark
+
             own = own_benchmark(Path(name))
             if own.id in resolved and resolved[own.id].sources != own.sources:
                 raise UsageError(

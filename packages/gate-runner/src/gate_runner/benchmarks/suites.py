@@ -46,6 +46,8 @@ _SUITES = (
         "CC BY 4.0",
         "Hendricks and Nematzadeh, Probing Image-Language Transformers, ACL Findings 2021",
     ),
+    ("negbench", "NegBench", "MIT", "Alhamoud et al., Vision-Language Models Do Not Understand Negation, CVPR 2025"),
+    ("imagecode", "ImageCoDe", "AFL-3.0", "Krojer et al., Image Retrieval from Contextual Descriptions, ACL 2022"),
 )
 
 
@@ -55,7 +57,7 @@ def _benchmark(suite: str, title: str, licence: str, citation: str) -> Benchmark
         title=f"{title}, with blind lines",
         task="suite",
         metrics=("right",),
-        sources={"local": f"gate_runner.suites.reading:{suite.replace('-', '_')}"},
+        sources={"local": f"gate_runner.suites.loading:{suite.replace('-', '_')}"},
         licence=licence,
         citation=citation,
     )
@@ -68,7 +70,7 @@ SUITES = (
         title="Questions of every shape that suites ask, made on the spot",
         task="suite",
         metrics=("right",),
-        sources={"micro": "gate_runner.suites.reading:every_shape"},
+        sources={"micro": "gate_runner.suites.loading:every_shape"},
     ),
 )
 """Every suite, and the one that is made on the spot."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -43,8 +45,14 @@ def document(
     sections: Sequence[Section] = (),
     banner: str = "",
     findings: Sequence[str] = (),
+    style: str = "",
+    script: str = "",
 ) -> str:
-    """A whole page: no script, nothing loaded, in the reader's light or dark setting; ``body`` is markup."""
+    """A whole page: nothing loaded, in the reader's light or dark setting; ``body`` is markup.
+
+    It has no script but the template ``script``, whose digest is all that its policy lets run; ``style`` is a template,
+    too.
+    """
     page = rendered(
         "base.html",
         title=title,
@@ -53,9 +61,18 @@ def document(
         sections=[section for section in sections if section.markup],
         banner=banner,
         findings=findings,
+        style=style,
+        script=script,
+        policy=_policy(script) if script else "",
         version=__version__,
     )
     return printable(str(page), "\n\t")
+
+
+def _policy(script: str) -> Markup:
+    """What a page's policy lets run: the script with this digest."""
+    digest = hashlib.sha256(_TEMPLATES.get_template(script).render().encode()).digest()
+    return Markup(f"; script-src 'sha256-{base64.b64encode(digest).decode()}'")  # noqa: S704 - letters of base64
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[int] = ()) -> Markup:

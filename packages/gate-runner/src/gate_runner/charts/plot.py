@@ -54,13 +54,14 @@ def plot(
     across: Ticks,
     up: Ticks,
     below: str,
+    above: str,
     width: float = 260.0,
     height: float = 168.0,
     right: float = 8.0,
     style: str = "curve",
 ) -> Markup:
-    """A chart whose axes end where its ticks do."""
-    left, top, bottom = 42.0, 12.0, height - 32.0
+    """A chart whose axes end where its ticks do; ``below`` and ``above`` say what lies across and up."""
+    left, top, bottom = 42.0, 24.0 if above else 12.0, height - 32.0
     (first_x, last_x), (low, high) = ((min(ends), max(ends)) for ends in ([x for x, _ in across], [y for y, _ in up]))
 
     def at(x: float, y: float) -> tuple[float, float]:
@@ -74,6 +75,7 @@ def plot(
         title=title,
         description=description,
         below=below,
+        above=above,
         style=style,
         width=width,
         height=height,
@@ -92,6 +94,7 @@ def lines_chart(
     title: str,
     lines: Sequence[tuple[str, Sequence[Dot]]],
     below: str,
+    above: str,
     *,
     across: Ticks = (),
     level: tuple[str, float] | None = None,
@@ -127,8 +130,9 @@ def lines_chart(
         across=across or [(end, _figure(end)) for end in sorted(set(ends))],
         up=[(value, _figure(value)) for value in up],
         below=below,
+        above=above,
         width=520.0,
-        height=260.0,
+        height=270.0,
         right=120.0 if any(dot.text for dot in points) else 8.0,
         style="curve wide-figure",
     )

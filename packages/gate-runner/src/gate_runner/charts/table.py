@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gate_runner.errors import printable
 from gate_runner.files import csv_text
 
 _LATEX: dict[int, str] = str.maketrans({
@@ -50,13 +51,15 @@ class Table:
         begin = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
         warning = []
         if self.warning:
-            text = self.warning.translate(_LATEX)
+            text = printable(self.warning).translate(_LATEX)
             warning = [rf"\multicolumn{{{len(self.heads)}}}{{p{{\linewidth}}}}{{\footnotesize {text}}} \\"]
         return "\n".join([*title, *begin, *body, r"\bottomrule", *warning, r"\end{tabular}", ""])
 
     def _cells(self, marks: dict[int, str], bold: str) -> list[list[str]]:
         """Heads and rows as texts in which no name is a command of the form; the best in bold."""
-        cells = [[" ".join(cell.split()).translate(marks) for cell in row] for row in (self.heads, *self.rows)]
+        cells = [
+            [printable(" ".join(cell.split())).translate(marks) for cell in row] for row in (self.heads, *self.rows)
+        ]
         for row, column in self.best:
             cells[row + 1][column] = bold.format(cells[row + 1][column])
         return cells

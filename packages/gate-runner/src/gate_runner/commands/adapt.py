@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gate_runner.commands.options import RunFolder
-from gate_runner.signatures import with_options
+from gate_runner.settings.signatures import with_options
 from gate_runner.terminal import echo
 
 if TYPE_CHECKING:
@@ -31,28 +31,23 @@ EncoderOption = Annotated[
 OwnEncoder = Annotated[
     str | None, typer.Option("--encoder", help="Spec of the head's encoder, where its card names code or a hub.")
 ]
-Template = Annotated[
+Templates = Annotated[
     list[str] | None,
     typer.Option(
-        "--template",
-        "--templates",
         help="Prompt of a class; {} stands for its name. Several are averaged. 'a photo of a {}' by default; imagenet "
         "stands for its 80 templates, with your own names.",
     ),
 ]
-PromptSet = Annotated[
+Prompts = Annotated[
     str,
-    typer.Option(
-        "--prompts", help="Prompt set: imagenet, oxford-flower-102, … (its names and templates), a .json or a .txt."
-    ),
+    typer.Option(help="Prompt set: imagenet, oxford-flower-102, … (its names and templates), a .json or a .txt."),
 ]
-ClassNames = Annotated[
+Words = Annotated[
     str, typer.Option(help="File of words for class folders: .json, lines of ID and words, or a line per class.")
 ]
-ClassKnowledge = Annotated[
+Knowledge = Annotated[
     list[str] | None,
     typer.Option(
-        "--knowledge",
         help="wordnet, Wiktextract's .jsonl.gz, a .json of descriptors, or NAME=PATH; may be given several times.",
     ),
 ]
@@ -71,10 +66,10 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
     def command(
         images: Source,
         encoder: EncoderOption = None,
-        template: Template = None,
-        prompt_set: PromptSet = "",
-        class_names: ClassNames = "",
-        class_knowledge: ClassKnowledge = None,
+        templates: Templates = None,
+        prompts: Prompts = "",
+        words: Words = "",
+        knowledge: Knowledge = None,
         metric: Metric = None,
         output: RunFolder = None,
         save: Save = None,
@@ -83,15 +78,17 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
         from gate_runner import api
         from gate_runner.adapting import asks_for_texts
         from gate_runner.errors import UsageError
-        from gate_runner.heads.calibrating import after_calibration
         from gate_runner.runs.display import Terminal, watching
         from gate_runner.settings import Settings
+        from knowledge_prompts import ClassWords
+        from vision_features.heads.calibrating import after_calibration
 
         if method == "finetune" and options["tune"] == "frozen":
             raise UsageError("--tune frozen trains no encoder: that is adapt probe")
+        given = (tuple(templates or ()), prompts, words, tuple(knowledge or ()))
+        wording = ClassWords(*given) if any(given) else None
         if encoder is None:
-            worded = bool(template or prompt_set or class_names or class_knowledge)
-            encoder = _usual(texts=worded or asks_for_texts(method, Settings().changed(**options)))
+            encoder = _usual(texts=wording is not None or asks_for_texts(method, Settings().changed(**options)))
         with watching(Terminal(highlight=False, soft_wrap=True)) as display:
             done = api.adapt(
                 images,
@@ -100,10 +97,7 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
                 output=output,
                 save=save,
                 metric=metric,
-                template=template or (),
-                prompt_set=prompt_set,
-                class_names=class_names,
-                class_knowledge=class_knowledge or (),
+                words=wording,
                 observers=[display],
                 **options,
             )
@@ -130,7 +124,9 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
 
 _adaptation(
     "zeroshot",
-    """Score an encoder by its class texts alone: run --shots 0, with a head that is kept.
+    """Score an encoder by its class texts alone.
+
+    This is `run --shots 0`, with a head that is kept.
 
     With --unlabelled the training images are classified together, without their labels, and the head is theirs (StatA).
     """,
@@ -138,7 +134,9 @@ _adaptation(
 )
 _adaptation(
     "probe",
-    """Fit a head on the frozen encoder's features: run, with a head that is kept.
+    """Fit a head on frozen features.
+
+    This is `run`, with a head that is kept.
 
     With --shots, --init, --projection or --probe it is that unit of a sweep, which starts at the class texts where the
     encoder has a text side. With --readout the head takes a block, or all of them, as choose says it.
@@ -147,7 +145,10 @@ _adaptation(
 )  # fmt: skip
 _adaptation(
     "finetune",
-    "Train the encoder with a head that starts at the probe: run --tune full, which keeps both.",
+    """Train encoder and head, from the probe.
+
+    This is `run --tune full`, which keeps both.
+    """,
     "tune", "recipe", "recipe_fields", "wise_ft", "micro_batches", "decode_workers", "checkpoint_blocks",
     tune="full",
 )  # fmt: skip
@@ -163,6 +164,9 @@ def predict(
         Path | None,
         typer.Option(help="A table of files and labels, or a folder of classes: say how many are right, too."),
     ] = None,
+    target: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The column of --labels, if not called label or the like.")
+    ] = "",
     top: Annotated[int, typer.Option(help="Classes to give for each image.", min=1)] = 1,
     coverage: Annotated[
         float | None, typer.Option(help="Share of images whose true class is to be in a set of classes, e.g. 0.9.")
@@ -180,9 +184,11 @@ def predict(
     import sys
 
     from gate_runner.errors import UsageError
-    from gate_runner.heads import load_head
-    from gate_runner.heads.calibrating import promise, rests_on, sets_of
-    from gate_runner.heads.predicting import (
+    from gate_runner.runs.folder import refuse_in_run
+    from oven_retrieval.commands.progress_line import ProgressLine
+    from vision_features.heads import load_head
+    from vision_features.heads.calibrating import promise, rests_on, sets_of
+    from vision_features.heads.predicting import (
         Prediction,
         image_files,
         labels_of,
@@ -193,14 +199,14 @@ def predict(
         write_csv,
         write_json_lines,
     )
-    from gate_runner.runs.folder import refuse_in_run
-    from oven_retrieval.commands.progress_line import ProgressLine
 
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
         raise UsageError(f"--output {output} must end in .csv or .jsonl")
     if output is not None:
         refuse_in_run(output)
-    true = true_labels(labels) if labels is not None else {}
+    true = true_labels(labels, target) if labels is not None else {}
+    if target and labels is None:
+        raise UsageError(f"--target {target} names a column of --labels, which is missing")
     if not images and not true:
         raise UsageError("name image files or folders, or a table of files and labels with --labels")
     files = image_files(images) if images else list(true)
@@ -255,9 +261,9 @@ def embed(
     device: Device = "auto",
 ) -> None:
     """Write the features of your own images into a file."""
-    from gate_runner.heads.embedding import embed as write
     from gate_runner.runs.folder import refuse_in_run
     from oven_retrieval.commands.progress_line import ProgressLine
+    from vision_features.heads.embedding import embed as write
 
     refuse_in_run(output)
     with ProgressLine() as progress:
@@ -276,12 +282,15 @@ def embed(
 @app.command()
 def export(
     head: Annotated[Path, typer.Argument(metavar="HEAD", help="A folder that 'adapt … --save' wrote.")],
-    output: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="To be written.")],
+    output: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="ONNX file to write.")],
     encoder: OwnEncoder = None,
 ) -> None:
-    """Write encoder and head together as ONNX, and compare it with torch."""
-    from gate_runner.heads import load_head
-    from gate_runner.heads.onnx import export_onnx
+    """Write encoder and head together as ONNX.
+
+    Its answers are compared with torch's.
+    """
+    from vision_features.heads import load_head
+    from vision_features.heads.onnx import export_onnx
 
     loaded = load_head(head, encoder=encoder, device="cpu")
     worst = export_onnx(loaded, output)
@@ -291,7 +300,7 @@ def export(
 
 def _usual(*, texts: bool = False) -> str:
     """The encoder where none is named, which is said."""
-    from gate_runner.encoders.spec import usual_encoder
+    from vision_features.encoders.spec import usual_encoder
 
     encoder, reason = usual_encoder(texts=texts)
     echo(reason)

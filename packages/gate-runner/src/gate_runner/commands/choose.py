@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gate_runner.commands.options import AsJson
-from gate_runner.signatures import with_options
+from gate_runner.settings.signatures import with_options
 from gate_runner.terminal import echo, echo_json, echo_table
 
 _OPTIONS = ("limit", "batch_size", "device", "seeds", "data_root", "skip_unreadable", "feature_cache")
@@ -17,10 +17,10 @@ _OPTIONS = ("limit", "batch_size", "device", "seeds", "data_root", "skip_unreada
 
 @with_options(*_OPTIONS)
 def choose(
-    pictures: Annotated[str, typer.Argument(metavar="FOLDER|BENCHMARK", help="Your pictures, or a benchmark's name.")],
+    pictures: Annotated[str, typer.Argument(metavar="FOLDER|BENCHMARK", help="Your images, or a benchmark's name.")],
     encoders: Annotated[str, typer.Option(help="Specs with commas between, or a file with one in each line.")],
     task: Annotated[
-        str, typer.Option(help="Of a folder of classes: knn, image-retrieval or clustering in place of a probe.")
+        str, typer.Option(help="Task for a folder of classes: knn, image-retrieval or clustering in place of a probe.")
     ] = "",
     readout: Annotated[
         str, typer.Option(help="Where to read each encoder: auto, last, or e.g. block:9/mean.")
@@ -33,22 +33,24 @@ def choose(
     json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Say which encoder to take for some pictures: scores, paired tests, speed, size, and how sure that is.
+    """Say which encoder to take for your images.
 
-    Where there are many encoders, few pictures come first, and those that a paired test calls worse are left out.
+    With scores, paired tests, speed, size, and how sure that is.
+
+    Where there are many encoders, few images come first, and those that a paired test calls worse are left out.
     """
-    from gate_runner.choosing import choose as chosen_of
-    from gate_runner.choosing import encoders_in
+    from gate_runner.choosing.choice import choose as chosen_of
+    from gate_runner.choosing.choice import encoders_in
+    from gate_runner.choosing.costs import LoadedEncoders
     from gate_runner.commands.run import own_folder
-    from gate_runner.encoders.costs import LoadedEncoders
     from gate_runner.errors import UsageError
-    from gate_runner.files import write
-    from gate_runner.reports.choice import WORDS, choice_section, rows_of
-    from gate_runner.reports.looks import looks
+    from gate_runner.reports.choice import WORDS, choice_section, costs_of, scores_of
+    from gate_runner.reports.feature_views import feature_views
     from gate_runner.reports.page import build_page
     from gate_runner.runs.display import Terminal, watching
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
+    from wary_files.folders import write
 
     if not 0 < alpha < 1 or (price is not None and not 0 < price < inf):
         raise UsageError(f"expected --alpha between 0 and 1 and --price above 0, not {alpha} and {price}")
@@ -76,19 +78,28 @@ def choose(
     with watching(console) as display:
         choice = chosen_of(benchmark, specs, folder, settings, observer=display, **how)
     page = folder / "choice.html"
-    runs = read_runs(choice.runs)
+    runs = [run.only(choice.benchmark, settings.seeds) for run in read_runs(choice.runs)]
     root = Path(plain.sources["file"]).parent if "file" in plain.sources else settings.data_root
-    sections = looks(runs[0], encoder=loaded.get(runs[0].encoder), data_root=root)  # the user has just said both
-    text = build_page(runs, data_root=root, first=[choice_section(choice)], after=sections)
+    encoder = loaded.get(runs[0].encoder)  # the user has just named both
+    sections = feature_views(runs[0], encoder=encoder, data_root=root)
+    text = build_page(
+        runs,
+        data_root=root,
+        first=[choice_section(choice)],
+        after=sections,
+        title=f"Which encoder for {plain.id}",
+        findings=choice.sentences,
+    )
     write(page, text.encode(), follow=True)
     if json:
         shown = {**vars(choice), "runs": [str(path) for path in choice.runs], "pareto": choice.pareto()}
         echo_json(shown)
         return
-    heads, rows = rows_of(choice)
-    echo_table(heads, rows, words=WORDS)
+    for heads, rows in (scores_of(choice), costs_of(choice)):
+        if rows:
+            echo_table(heads, rows, words=WORDS)
     for coded in choice.compressed:
-        echo(f"as {coded.code}: {coded.row_bytes:,} bytes a picture, {choice.metric} {coded.value:.3f}")
+        echo(f"as {coded.code}: {coded.row_bytes:,} bytes an image, {choice.metric} {coded.value:.3f}")
     for sentence in choice.sentences:
         echo(sentence)
     if save is not None:

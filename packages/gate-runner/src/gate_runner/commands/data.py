@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from gate_data.checking import Found
-    from gate_data.near import NearSplits
+    from gate_data.near_splits import NearSplits
     from gate_data.original_files import Originals
 
 
@@ -28,11 +28,21 @@ def new(
     table: Annotated[
         Path | None, typer.Option(help="The table or COCO file that counts, where the folder holds several.")
     ] = None,
+    target: Annotated[
+        str, typer.Option(metavar="COLUMN", help="A table's column to be predicted, if not called label or the like.")
+    ] = "",
     output: Annotated[Path | None, typer.Option(help="File to write; FOLDER/benchmark.toml by default.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the file's JSON schema, for editors.")] = False,
+    fetch: Annotated[
+        str | None,
+        typer.Option(metavar="wds/NAME", help="A set of CLIP_benchmark on the hub, fetched into the folder first."),
+    ] = None,
 ) -> None:
-    """Look at a folder of your own data, say what it could be, and write the file that runs it as a benchmark."""
+    """Make a benchmark of a folder of your own.
+
+    It looks at the folder, says what it could be, and writes the file that runs it as a benchmark.
+    """
     if schema:
         from gate_runner.benchmarks.own import schema as make
 
@@ -40,12 +50,22 @@ def new(
         return
     if folder is None:
         raise UsageError("name a folder of your own data (or ask for --schema)")
+    if fetch is not None:
+        from gate_data.hub.shards import fetch_shards, repository_of
+
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{folder} is a file; expected a folder that {fetch} comes into")
+        if dry_run:
+            echo(f"{repository_of(fetch)} on the hub would be fetched into {folder}; what it holds is known afterwards")
+            echo("nothing was fetched or written")
+            return
+        fetch_shards(fetch, folder)
     from gate_data.own import benchmark_text
     from gate_runner.benchmarks.own import TEXT_TASKS, looked_at, write_own
-    from gate_runner.encoders.spec import usual_encoder
+    from vision_features.encoders.spec import usual_encoder
 
     path = output or (folder if folder.is_dir() else folder.parent) / "benchmark.toml"
-    values, sentences = looked_at(folder, path, table)
+    values, sentences = looked_at(folder, path, table, target)
     for sentence in sentences:
         echo(sentence)
     if dry_run:
@@ -64,24 +84,34 @@ def check_data(
         typer.Argument(help="The folder of data sets' original files; or your own folder, table or benchmark.toml."),
     ],
     names: Annotated[list[str] | None, typer.Argument(help="Packs and benchmarks; all of GATE by default.")] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Decode and compare every picture, not a sample.")] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Decode and compare every image, not a sample.")] = False,
     near: Annotated[
         bool, typer.Option("--near", help="Near copies among the images: resized, cropped, mirrored, brighter.")
     ] = False,
     page: Annotated[Path | None, typer.Option(help="With --near, an HTML file of the groups' images.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="With --near, an encoder whose features compare images, too.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
-    """Say which data sets are there, whether they are whole, and whether their splits overlap."""
+    """Check data sets: present, whole, no overlap.
+
+    It says which are there, whether they are whole, and whether their splits overlap.
+    """
     from gate_data import check_data as check
     from gate_data.own import originals_from, summary
     from gate_runner.benchmarks import resolve
     from gate_runner.errors import DataError
-    from gate_runner.heads.embedding import own_of
+    from gate_runner.runs.folder import refuse_in_run
+    from vision_features.heads.embedding import own_of
 
-    if page is not None and not near:
-        raise UsageError("--page shows near copies: give --near, too")
+    for flag, given in (("--page", page), ("--encoder", encoder)):
+        if given is not None and not near:
+            raise UsageError(f"{flag} is of near copies: give --near, too")
+    if page is not None:
+        refuse_in_run(page)
     file = root / "benchmark.toml" if names is None and (root / "benchmark.toml").is_file() else root
-    own, lines = None, list[str]()
+    own, lines, own_fault = None, list[str](), ""
     originals: dict[str, Originals[Any]]
     if not file.is_file():
         chosen = resolve(names or ["full"])
@@ -93,16 +123,17 @@ def check_data(
     if file.is_file() or (names is None and all(report.state == "missing" for report in reports)):
         try:  # a folder of none of these sets may be one's own
             own, folder, remarks = own_of(file)
-        except DataError:
+        except DataError as error:
             if file.is_file():
                 raise
+            own_fault = str(error)
         else:
             lines = list(remarks)
             originals, root = {own.benchmark.id: originals_from(own, folder / "benchmark.toml")}, folder
             reports = check(originals, root, deep)
     if own is not None and reports[0].counts:
         lines += summary(own, root)
-    copies = _near(originals, reports, root, page) if near else {}
+    copies = _near(originals, reports, root, page, encoder) if near else {}
     if json:
         rows = [asdict(report) for report in reports]
         echo_json(
@@ -122,7 +153,9 @@ def check_data(
                 echo(sentence)
         if page is not None:
             echo(f"wrote {page}")
-    if any(report.state == "wrong" for report in reports):
+    if own_fault:
+        echo(f"none of these sets are in {root}, and it is no folder of your own data: {own_fault}", err=True)
+    if own_fault or any(report.state == "wrong" for report in reports):
         raise typer.Exit(1)
 
 
@@ -131,13 +164,24 @@ _GROUPS = 5
 
 
 def _near(
-    originals: Mapping[str, Originals[Any]], reports: Sequence[Found], root: Path, page: Path | None
+    originals: Mapping[str, Originals[Any]],
+    reports: Sequence[Found],
+    root: Path,
+    page: Path | None,
+    spec: str | None,
 ) -> dict[str, NearSplits]:
     """Near copies of each data set whose images are files, by its name; and the page of them, if requested."""
-    from gate_data.near import near_in_splits
+    from gate_data.near_splits import near_in_splits
     from gate_runner.runs.display import Terminal
 
     console, copies = Terminal(stderr=True), {}
+    likeness = None
+    if spec is not None:
+        from vision_features.encoders import load_encoder
+        from vision_features.encoders.loading import device_for
+        from vision_features.near_likeness import likeness_by
+
+        likeness = likeness_by(load_encoder(spec, device=device_for("auto")))
     for report in reports:
         files = originals[report.benchmark]
         parts = None if report.counts is None or files.parts is None else files.parts(files.find(root))
@@ -150,12 +194,12 @@ def _near(
                 if not done % 100:
                     status.update(f"{name}: {done:,} of {total:,} images read")
 
-            copies[report.benchmark] = near_in_splits(splits, show)
+            copies[report.benchmark] = near_in_splits(splits, show, likeness)
     if not copies:
         raise UsageError(f"--near compares images that are files, and none of {', '.join(originals)} are there")
     if page is not None:
-        from gate_runner.files import write
         from gate_runner.reports.near import near_page
+        from wary_files.folders import write
 
         write(page, near_page(copies).encode())
     return copies

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gate_runner.setting_values import share_in
+from gate_runner.settings.values import share_in
 from gate_runner.terminal import echo
 
 
@@ -16,7 +16,7 @@ def finetune(
         list[str],
         typer.Argument(
             metavar="PAIRS...",
-            help="Pictures with captions: a folder, a table, COCO's captions, webdataset shards, pairs of eqben build, "
+            help="Images with captions: a folder, a table, COCO's captions, webdataset shards, pairs of eqben build, "
             "or a benchmark such as flickr30k; of several, each gives samples to every epoch.",
         ),
     ],
@@ -34,7 +34,7 @@ def finetune(
         str | None, typer.Option(help="Spec of the frozen encoder that keep holds on to; the start by default.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder to be made; runs/tuned-PAIRS by default.")] = None,
-    tune: Annotated[str, typer.Option(help="What learns: full, lora, last-block, bias or norm.")] = "full",
+    tune: Annotated[str, typer.Option(help="Parameters that learn: full, lora, last-block, bias or norm.")] = "full",
     wise_ft: Annotated[
         str | None, typer.Option(help="Share of the trained weights in a mix with the start, or best.")
     ] = None,
@@ -46,16 +46,16 @@ def finetune(
         int | None, typer.Option(min=1, help="Steps between validations, which are checkpoints; a tenth by default.")
     ] = None,
     warmup: Annotated[float, typer.Option(help="Share of the steps in which the rate rises.")] = 0.05,
-    weight_decay: Annotated[float, typer.Option(min=0, help="Of matrices.")] = 0.1,
+    weight_decay: Annotated[float, typer.Option(min=0, help="Weight decay of matrices.")] = 0.1,
     augment: Annotated[
-        str, typer.Option(help="How pictures vary: none, crop, flip, crop-flip, randaugment, or timm's rand-m9-n2.")
+        str, typer.Option(help="Augmentation: none, crop, flip, crop-flip, randaugment, or timm's rand-m9-n2.")
     ] = "none",
-    precision: Annotated[str, typer.Option(help="Of forward passes: auto, float32 or bfloat16.")] = "auto",
+    precision: Annotated[str, typer.Option(help="Precision of forward passes: auto, float32 or bfloat16.")] = "auto",
     checkpoint_blocks: Annotated[
         bool, typer.Option("--checkpoint-blocks", help="Less memory: compute blocks again in the backward pass.")
     ] = False,
     num_processes: Annotated[int, typer.Option(min=1, help="Processes that share every batch, a GPU for each.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the order, of drawn captions and of what is held out.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order, drawn captions and held-out pairs.")] = 0,
     device: Annotated[
         str, typer.Option(help="A torch device; 'auto' takes the first GPU where there is one.")
     ] = "auto",
@@ -63,7 +63,7 @@ def finetune(
     data_root: Annotated[Path | None, typer.Option(help="Folder of a benchmark's original files.")] = None,
     limit: Annotated[int | None, typer.Option(min=2, help="At most so many samples of each split.")] = None,
     skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Leave out pictures that cannot be read.")
+        bool, typer.Option("--skip-unreadable", help="Leave out images that cannot be read.")
     ] = False,
     setting: Annotated[
         list[str] | None,
@@ -73,7 +73,9 @@ def finetune(
         ),
     ] = None,
 ) -> None:
-    """Train an image-text encoder on pictures with captions, with what keeps it: open_clip's loss and EqSim's terms.
+    """Train an image-text encoder on captions.
+
+    With open_clip's loss, EqSim's terms, and what keeps the encoder at its start.
 
     What comes out is a folder that every command takes as tuned:FOLDER. Interrupted, the same command goes on from its
     last validation, to the same bits.

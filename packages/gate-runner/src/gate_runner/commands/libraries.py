@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from eqben_builder.cli import make_app as make_eqben
 from eqben_builder.commands.models import Models
-from gate_runner.encoders.named import spec_of_file
 from gate_runner.plugins import own_model
 from knowledge_prompts.cli import make_app as make_prompts
 from oven_retrieval.cli import make_app as make_oven
 from oven_retrieval.commands.encoders import Encoders
+from vision_features.encoders.named import spec_of_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from gate_data.request import Size
-    from gate_runner.encoders.encoder import Encoder
     from oven_retrieval.models import Tower
+    from vision_features.encoders.encoder import Encoder
 
 
 def load(spec: str, device: str) -> Encoder:
     """One of the runner's encoders, by its spec string."""
-    from gate_runner.encoders import load_encoder
+    from vision_features.encoders import load_encoder
 
     return load_encoder(spec, device=device)
 
 
 def read_pictures(paths: Sequence[Path], size: Size) -> UInt8[Tensor, "n 3 h w"]:
-    """The middle of each picture, at the encoder's size, as the runner reads pictures everywhere."""
+    """The middle of each image, at the encoder's size, as the runner reads images everywhere."""
     import numpy as np
     import torch
 
@@ -69,7 +69,7 @@ def _text(model: Encoder, texts: list[str]) -> Tensor:
 
 
 class Cropping:
-    """An encoder behind the two functions that scores of pairs need; oblong pictures are cropped to a square.
+    """An encoder behind the two functions that scores of pairs need; oblong images are cropped to a square.
 
     Squares of one size go to the encoder as they are, which resizes them itself.
     """
@@ -78,7 +78,7 @@ class Cropping:
         self.encoder, self.warned = encoder, False
 
     def encode_image(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Features ``[n, d]`` of pictures of any sizes."""
+        """Features ``[n, d]`` of images of any sizes."""
         import numpy as np
         import torch
         from PIL import Image
@@ -102,7 +102,7 @@ class Cropping:
 
 
 def middle_of(image: NDArray[np.uint8], high: int, wide: int) -> NDArray[np.uint8]:
-    """The largest part of a shape in the middle of a picture."""
+    """The largest part of a shape in the middle of an image."""
     height, width = image.shape[:2]
     down, across = min(height, width * high // wide), min(width, height * wide // high)
     top, left = (height - down) // 2, (width - across) // 2

@@ -22,7 +22,10 @@ def packs(json: AsJson = False) -> None:
 
 @app.command()
 def benchmarks(json: AsJson = False) -> None:
-    """What can be scored, from which sources, by which metrics."""
+    """What can be scored, and by which metrics.
+
+    From which sources, and the licences of the data.
+    """
     from gate_runner.benchmarks import all_benchmarks
 
     rows = [
@@ -40,7 +43,10 @@ def benchmarks(json: AsJson = False) -> None:
 
 @app.command()
 def tasks(json: AsJson = False) -> None:
-    """The kinds of problems, what is trained for each, and which benchmarks are of it."""
+    """The kinds of problems.
+
+    What is trained for each, and which benchmarks are of it.
+    """
     from gate_runner.benchmarks import all_benchmarks
     from gate_runner.tasks.registry import task_types
 
@@ -56,7 +62,10 @@ def tasks(json: AsJson = False) -> None:
 
 @app.command()
 def metrics(json: AsJson = False) -> None:
-    """Names of metrics, which way is better, and which benchmarks have them."""
+    """Names of metrics, and which way is better.
+
+    And the benchmarks that have them.
+    """
     from gate_runner.benchmarks import all_benchmarks
     from paired_scores.metrics import METRICS
 
@@ -78,7 +87,7 @@ def metrics(json: AsJson = False) -> None:
 @app.command()
 def encoders(json: AsJson = False) -> None:
     """The forms that a spec string can take."""
-    from gate_runner.encoders.spec import encoder_forms
+    from vision_features.encoders.spec import encoder_forms
 
     _show(json, [{"spec": form, "what": text} for form, text in encoder_forms()])
 
@@ -86,7 +95,7 @@ def encoders(json: AsJson = False) -> None:
 @app.command()
 def models(json: AsJson = False) -> None:
     """GATE's 21 models, which ``run --models`` takes."""
-    from gate_runner.encoders.of_papers import GATE_MODELS
+    from gate_runner.commands.paper_models import GATE_MODELS
 
     _show(json, [{"model": name, "spec": model.spec, "note": model.note} for name, model in GATE_MODELS.items()])
 
@@ -115,9 +124,12 @@ def _told(value: object) -> str:
 
 @app.command()
 def settings(json: AsJson = False) -> None:
-    """Every setting of a run: its group, its option, where it has one, its default, and what it says."""
-    from gate_runner.settings import DECLARED, Settings, flag_of
-    from gate_runner.signatures import COMMAND_LINE, written
+    """Every setting of a run.
+
+    Its group, its option, where it has one, its default, and what it says.
+    """
+    from gate_runner.settings.record import DECLARED, Settings, flag_of
+    from gate_runner.settings.signatures import COMMAND_LINE, written
 
     start = Settings().changed(**COMMAND_LINE)
     rows = [
@@ -138,7 +150,10 @@ def published(
     backbone: Annotated[str, typer.Option(help="Encoder of the rows, RN50 or ViT-B/16; both by default.")] = "",
     json: AsJson = False,
 ) -> None:
-    """Published few-shot accuracies, their sources, and what they were chosen with."""
+    """Published few-shot accuracies.
+
+    With their sources, and what they were chosen with.
+    """
     from gate_runner.tasks.coop.published import SEEN, base_to_new_table, few_shot_table
     from gate_runner.tasks.coop.published import published as rows
 
@@ -158,8 +173,11 @@ def _show(json: bool, rows: list[dict[str, str]]) -> None:
 
 
 def env(json: AsJson = False) -> None:
-    """Print versions, hardware and which extras are there; nothing that identifies a person."""
-    from gate_runner.environment import described, environment
+    """Print versions, hardware and extras.
+
+    Nothing that it prints identifies a person.
+    """
+    from gate_runner.commands.environment import described, environment
 
     entries = environment()
     if json:

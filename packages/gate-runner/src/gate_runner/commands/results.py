@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gate_runner.commands.options import AsJson, Setting
-from gate_runner.signatures import as_command
+from gate_runner.settings.signatures import as_command
 from gate_runner.terminal import echo, echo_json, echo_table
 
 if TYPE_CHECKING:
@@ -34,7 +34,10 @@ def compare(
     alpha: Annotated[float, typer.Option(help="Family-wise error over all benchmarks and pairs.")] = 0.05,
     json: AsJson = False,
 ) -> None:
-    """Say which differences between runs hold: paired tests on the same samples, corrected for their number."""
+    """Say which differences between runs hold.
+
+    By paired tests on the same samples, corrected for their number.
+    """
     from gate_runner.comparison import compare as compared
 
     comparison = compared(*runs, only=only or (), all_pairs=all_pairs, alpha=alpha)
@@ -114,9 +117,7 @@ def trade(
     after: Annotated[str, typer.Argument(help="Likewise, of the encoder as it is now.")],
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="PACK|BENCHMARK...", help=f"What encoders are run on; {' '.join(_DEFAULT_NAMES)} by default."
-        ),
+        typer.Argument(metavar="PACK|BENCHMARK...", help=f"Benchmarks; {' '.join(_DEFAULT_NAMES)} by default."),
     ] = None,
     mix: Annotated[
         list[str] | None,
@@ -132,18 +133,20 @@ def trade(
     json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Say what an encoder gained and lost: recognition, composition, retrieval, own data, paired by item.
+    """Say what training an encoder gained and lost.
+
+    In recognition, composition, retrieval and on your own data, paired by item.
 
     A run folder is read as it is. An encoder is run first, zero-shot where --shots says nothing else; the same command
     again computes nothing twice.
     """
     from gate_runner.comparison import trade_between
-    from gate_runner.configuration import settings_in
-    from gate_runner.files import write
     from gate_runner.reports.trade import trade_page
     from gate_runner.runs.folder import refuse_in_run
     from gate_runner.runs.stored import read_runs
     from gate_runner.settings import Settings
+    from gate_runner.settings.configuration import settings_in
+    from wary_files.folders import write
 
     refuse_in_run(page)
     mixes = [*(mix or ()), *(_mixed(after, name) for name in sorted(share or ()))]
@@ -173,7 +176,7 @@ def _mixed(after: str, share: float) -> str:
 
 def _check_encoders(names: Sequence[str]) -> None:
     """Load every encoder that is to be run, before the first of them is: a wrong one would be noticed hours later."""
-    from gate_runner.encoders import load_encoder
+    from vision_features.encoders import load_encoder
 
     for name in dict.fromkeys(names):
         if not (Path(name) / "manifest.json").is_file():
@@ -205,7 +208,7 @@ def report(
         str,
         typer.Option(
             "--format",
-            help="html (one page), a table (md, csv, latex), or CSV: classes, confusions, slices, mistakes, suspects.",
+            help="html, a table (md, csv, latex), or CSV: classes, confusions, slices, shifts, mistakes, suspects.",
         ),
     ] = "html",
     pictures: Annotated[int, typer.Option(help="Hardest test samples to show per benchmark, on the page.")] = 4,
@@ -218,13 +221,13 @@ def report(
         bool, typer.Option("--look", help="On the page: neighbours, a map and places by the first run's encoder.")
     ] = False,
     encoder: Annotated[
-        str | None, typer.Option(help="For --look: that encoder, where it runs code or is fetched.")
+        str | None, typer.Option(help="Encoder for --look, if it runs code or has to be downloaded.")
     ] = None,
     taxonomy: Annotated[
         Path | None, typer.Option(help="TOML with ELEVATER's columns of your own encoders, by spec.")
     ] = None,
 ) -> None:
-    """Make one page of one or more runs, or a table for a paper."""
+    """Make a page of runs, or a table for a paper."""
     from gate_runner.reports import report as make
 
     form: Any = format_
@@ -287,12 +290,17 @@ def upload(
 
 def power(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN [RUN]", help="One run folder, or two on the same data.")],
-    difference: Annotated[float, typer.Option(help="To be seen, in points: hundredths of the metric's unit.")] = 1.0,
+    difference: Annotated[
+        float, typer.Option(help="Difference to detect, in points: hundredths of the metric's unit.")
+    ] = 1.0,
     alpha: Annotated[float, typer.Option(help="Level of the two-sided paired test.")] = 0.05,
     wanted: Annotated[float, typer.Option("--power", help="Probability to see it.")] = 0.8,
     json: AsJson = False,
 ) -> None:
-    """Say how many test samples, seeds or benchmarks it takes to see a difference."""
+    """Say how many samples show a difference.
+
+    Test samples, seeds or benchmarks.
+    """
     from gate_runner.comparison.power import power as power_of
     from gate_runner.errors import UsageError
 
@@ -313,6 +321,7 @@ def _power_lines(report: PowerReport) -> list[str]:
     lines = []
     for row in report.benchmarks:
         has = f"{row.samples} samples, {row.seeds} seed{'s' * (row.seeds > 1)}"
+        has += "" if row.clusters is None else f", {row.clusters} whole groups"
         lines += [
             f"{row.name} ({row.metric}; {has}{'' if row.paired else '; against an unrelated model'})",
             f"  now: {row.power:.0%} to see {size}; {probability} to see {100 * row.smallest:.2g}",
@@ -335,8 +344,11 @@ def forecast(
     accept_stand_ins: Annotated[bool, typer.Option("--accept-stand-ins", help="Take synthetic ones, too.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Say what to expect on the rest of GATE's table from a run on some of its benchmarks, with intervals."""
-    from gate_runner.forecasting import forecast as forecast_of
+    """Predict the rest of GATE's table from a run.
+
+    From a run on some of its benchmarks, with intervals.
+    """
+    from gate_runner.comparison.forecasting import forecast as forecast_of
 
     made = forecast_of(run, accept_stand_ins=accept_stand_ins, level=level)
     if json:

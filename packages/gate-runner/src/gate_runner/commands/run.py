@@ -13,19 +13,21 @@ import typer
 
 from gate_runner.commands.options import AsJson, RunFolder, Setting
 from gate_runner.errors import DataError, UsageError
-from gate_runner.setting_values import seconds_in
-from gate_runner.signatures import as_command
+from gate_runner.settings.signatures import as_command
+from gate_runner.settings.values import seconds_in
 from gate_runner.terminal import echo, echo_json
 
 if TYPE_CHECKING:
     from gate_runner.planning import Plan
+    from gate_runner.runs.observers import Observer
     from gate_runner.runs.request import RunRequest
     from gate_runner.runs.results import Result
 
 
 _FILES = "Settings, output"
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="PACK|BENCHMARK...", help="What to run; see 'gate-runner ls packs'.")
+    list[str] | None,
+    typer.Argument(metavar="PACK|BENCHMARK...", help="Packs and benchmarks; see 'gate-runner ls packs'."),
 ]
 EncoderSpec = Annotated[str, typer.Option("--encoder", help="Spec of the encoder; see 'gate-runner ls encoders'.")]
 Config = Annotated[
@@ -93,9 +95,11 @@ def run(
 
 def _carried_out(request: RunRequest, tracker: Sequence[str], *, json: bool) -> dict[str, Any]:
     """Run a request, show what it does and what comes next, and return its folder and results."""
-    from gate_runner.trackers import make_trackers
+    trackers: list[Observer] = []
+    if tracker:
+        from gate_runner.trackers import make_trackers
 
-    trackers = make_trackers(tracker)
+        trackers = make_trackers(tracker)
     from rich.markup import escape
 
     from gate_runner.executors import run as execute
@@ -148,7 +152,7 @@ def _each_model(
     json: bool,
 ) -> list[dict[str, Any]]:
     """Run each of several models; one that does not load is named with its reason, and the others are run."""
-    from gate_runner.encoders.of_papers import models_named
+    from gate_runner.commands.paper_models import models_named
     from gate_runner.errors import EncoderError
 
     carried: list[dict[str, Any]] = []
@@ -172,7 +176,7 @@ def own_folder(folder: Path, output: Path | None = None) -> str:
     """
     from gate_data.own import benchmark_text, values_at
     from gate_runner.benchmarks.own import looked_at, write_own
-    from gate_runner.files import write
+    from wary_files.folders import write
 
     path = folder / "benchmark.toml"
     if path.is_file():
@@ -183,6 +187,8 @@ def own_folder(folder: Path, output: Path | None = None) -> str:
     try:
         write_own(values, path)
     except DataError as error:
+        if path.is_file() and path.read_text(encoding="utf-8") == benchmark_text(values):
+            return str(path)  # of another process, which looked at the same time
         if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in (EROFS, EACCES, EPERM):
             raise
         place = Path("runs") if output is None else output
@@ -220,12 +226,16 @@ def plan(
     ] = None,
     setting: Setting = None,
     price: Annotated[
-        float | None, typer.Option(metavar="DOLLARS_AN_HOUR", help="Of this machine: say what the run costs.")
+        float | None,
+        typer.Option(metavar="DOLLARS_AN_HOUR", help="Price of this machine, to print what the run costs."),
     ] = None,
     json: AsJson = False,
     **options: Any,
 ) -> None:
-    """Say what a run will take, from a short probe of this encoder on this machine; nothing is scored."""
+    """Say what a run will take, in time and memory.
+
+    A short probe of this encoder on this machine measures it; nothing is scored.
+    """
     seconds = seconds_in(budget)
     if price is not None and not (price >= 0 and math.isfinite(price)):
         raise UsageError(f"--price is in dollars an hour, at least 0, not {price}")
@@ -299,10 +309,10 @@ def requested(
 
     ``settings`` are those of ``--setting``.
     """
-    from gate_runner.configuration import read_configuration, settings_in
     from gate_runner.runs.request import make_request
     from gate_runner.settings import Settings
-    from gate_runner.signatures import COMMAND_LINE
+    from gate_runner.settings.configuration import read_configuration, settings_in
+    from gate_runner.settings.signatures import COMMAND_LINE
 
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given_options = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}

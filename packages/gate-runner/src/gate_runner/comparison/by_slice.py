@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gate_data.near_splits import NEAR
 from gate_data.original_files import GROUP
 from gate_runner.runs.results import Result
 from gate_runner.runs.slicing import from_rows
@@ -39,11 +40,12 @@ class SliceContrast:
     p_adjusted: float = 1.0
 
 
-def groups_of(
-    first: StoredRun, second: StoredRun, ours: Sequence[Result], theirs: Sequence[Result]
-) -> list[str] | None:
-    """Return the group of each test sample, where both runs kept the same."""
-    return _columns(first, second, ours, theirs).get(GROUP)
+def groups_in(tested: Sequence[tuple[StoredRun, Result]]) -> list[str] | None:
+    """Return the group of each test sample, if all results are of the same several groups; else None."""
+    if not tested or not all("clusters" in result.training for _, result in tested):
+        return None
+    columns = [from_rows(run.tested(result)).get(GROUP) for run, result in tested]
+    return columns[0] if all(column == columns[0] for column in columns) else None
 
 
 def slice_contrasts(
@@ -52,7 +54,7 @@ def slice_contrasts(
     """Return a paired test for each slice of at least two samples (or groups) of a benchmark."""
     ours, theirs = first.named(name), second.named(name)
     columns = _columns(first, second, ours, theirs)
-    sliced = {by: values for by, values in columns.items() if by != GROUP}
+    sliced = {by: values for by, values in columns.items() if by not in (GROUP, NEAR)}
     if not sliced:
         return []
     groups = columns.get(GROUP)

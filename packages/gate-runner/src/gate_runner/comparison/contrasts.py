@@ -10,9 +10,9 @@ from statistics import fmean
 from typing import Literal
 
 from gate_runner.benchmarks.paper import paper_row
-from gate_runner.comparison.by_slice import SliceContrast, corrected, groups_of, slice_contrasts
+from gate_runner.comparison.by_slice import SliceContrast, corrected, groups_in, slice_contrasts
 from gate_runner.errors import UsageError, unknown
-from gate_runner.runs.estimated import ESTIMATED, samples_asked
+from gate_runner.runs.item_subsets import ESTIMATED, samples_asked
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, StoredRun, at_readouts, read_runs
 from gate_runner.settings import Settings
@@ -37,7 +37,7 @@ class Contrast:
         verdict: ``"better"`` or ``"worse"`` for the second run, or ``"undecided"``.
         note: what a reader must know, e.g. "synthetic stand-in".
         source: of the data, ``"file"`` where they are one's own in either run.
-        chance: what answers without the pictures score.
+        chance: what answers without the images score.
 
     Example:
         >>> from paired_scores.paired import PairedTest
@@ -58,6 +58,12 @@ class Contrast:
     note: str
     source: str = ""
     chance: float | None = None
+
+    @property
+    def unit(self) -> str:
+        """The metric, or "" for all scores between 0 and 1 of which higher ones are better."""
+        inside = self.direction == "higher" and max(self.test.first, self.test.second) <= 1
+        return "" if inside else self.metric
 
     @property
     def gain(self) -> float:
@@ -353,7 +359,7 @@ def _contrast(
             permutations=permutations,
             most=most,
             statistic=known_task_type(ours[0].task).statistic(score.metric),
-            clusters=groups_of(first, second, ours, theirs) if _has_groups(ours, theirs) else None,
+            clusters=groups_in([(first, ours[0]), (second, theirs[0])]),
         )
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from error
@@ -376,11 +382,6 @@ def _contrast(
         source=next((run.source for run in (*ours, *theirs) if run.source == "file"), ours[0].source),
         chance=score.chance,
     )
-
-
-def _has_groups(ours: Sequence[Result], theirs: Sequence[Result]) -> bool:
-    """Whether both runs tested several groups, of which whole ones are exchanged."""
-    return all("clusters" in results[0].training for results in (ours, theirs))
 
 
 def _verdict(contrast: Contrast, p: float, alpha: float) -> Literal["better", "worse", "undecided"]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gate_data.ragged import Outcomes, taken
+from gate_runner.comparison.by_slice import groups_in
 from gate_runner.errors import UsageError
-from gate_runner.runs.estimated import samples_asked
+from gate_runner.runs.item_subsets import samples_asked
 from gate_runner.runs.stored import Stored, StoredRun, read_runs
 from gate_runner.tasks.registry import known_task_type
 from paired_scores.power import Power, power_of_outcomes, samples_needed
@@ -72,14 +73,18 @@ def power(
     runs = read_runs([first] if second is None else [first, second])
     rows, left_out = [], []
     for name in dict.fromkeys(result.name for result in runs[0].results):
-        sides, reason = _outcomes(name, runs)
+        sides, counted, reason = _outcomes(name, runs)
         if reason:
             left_out.append(f"{name}: {reason}")
             continue
         result = next(result for result in runs[0].named(name) if result.scores)
         metric = result.scores[0].metric
         statistic = known_task_type(result.task).statistic(metric)
-        options = {"name": name, "difference": difference, "alpha": alpha, "power": wanted, "seed": seed}
+        groups = groups_in([(run, next(row for row in run.named(name) if row.scores)) for run in runs])
+        if groups is not None and counted is not None:
+            groups = [groups[int(at)] for at in counted]
+        how = {"difference": difference, "alpha": alpha, "power": wanted, "seed": seed}
+        options = {"name": name, "clusters": groups, **how}
         rows.append(power_of_outcomes(metric, *sides, statistic=statistic, **options))  # type: ignore[arg-type]  # named
     if not rows:
         raise UsageError(f"nothing to compute power from ({'; '.join(left_out)})")
@@ -90,26 +95,26 @@ def power(
     return PowerReport(difference, alpha, wanted, tuple(rows), needed, tuple(left_out))
 
 
-def _outcomes(name: str, runs: Sequence[StoredRun]) -> tuple[list[list[Outcomes]], str]:
-    """Outcomes of one run or two by seed, of the seeds that both have; or why there are none."""
+def _outcomes(name: str, runs: Sequence[StoredRun]) -> tuple[list[list[Outcomes]], np.ndarray | None, str]:
+    """Outcomes of one run or two, of the seeds that both have, and which samples count; or why there are none."""
     by_seed = [{result.seed: result for result in run.named(name) if result.status == "ok"} for run in runs]
     for run, results in zip(runs, by_seed, strict=True):
         if not results:
-            return [], f"no finished result in {run.label}"
+            return [], None, f"no finished result in {run.label}"
         if any(result.imported for result in results.values()):
-            return [], f"{run.label} was imported, without outcomes"
+            return [], None, f"{run.label} was imported, without outcomes"
     seeds = sorted(set.intersection(*(set(results) for results in by_seed)))
     if not seeds:
-        return [], "no seed in common"
+        return [], None, "no seed in common"
     if len({result.data.get("sha256") for results in by_seed for result in results.values()}) > 1:
-        return [], "the runs saw different data"
+        return [], None, "the runs saw different data"
     if len({samples_asked(result) for results in by_seed for result in results.values()}) > 1:
-        return [], "the runs asked for other test samples each"
+        return [], None, "the runs asked for other test samples each"
     sides = [[run.outcomes(results[seed]) for seed in seeds] for run, results in zip(runs, by_seed, strict=True)]
     if len({len(outcomes) for side in sides for outcomes in side}) > 1:
-        return [], "the runs have other numbers of outcomes"
+        return [], None, "the runs have other numbers of outcomes"
     plain = [outcomes for side in sides for outcomes in side if isinstance(outcomes, np.ndarray) and outcomes.ndim == 1]
     counted = np.flatnonzero(~np.isnan(plain).any(axis=0)) if plain else None  # NaN: a sample that counts for nothing
     if counted is not None:
         sides = [[taken(outcomes, counted) for outcomes in side] for side in sides]
-    return sides, "" if counted is None or len(counted) else "no sample counts in all of them"
+    return sides, counted, "" if counted is None or len(counted) else "no sample counts in all of them"

@@ -18,9 +18,9 @@ EVIDENCE = 30
 
 @dataclass(frozen=True)
 class Side:
-    """The mean gain over the benchmarks of one kind."""
+    """The mean gain over the benchmarks of one kind; one in a unit of its own (years, say) stands alone."""
 
-    kind: str  # "recognition", "composition", "retrieval", "own data" or "other tasks"
+    kind: str  # "recognition", "composition", "retrieval", "own data", "other tasks", or as "mae of ages"
     gain: float  # mean over benchmarks in the headline metric, above 0 where the second run is better
     low: float  # end of its 95 % interval, from those of the benchmarks, whose samples are taken as independent
     high: float
@@ -54,6 +54,7 @@ def trade_between(
     for contrast in compared.contrasts:
         own = contrast.source == "file"
         kind = "own data" if own else known_task_type(tasks[contrast.name]).side or "other tasks"
+        kind = f"{contrast.unit} of {contrast.name}" if contrast.unit else kind
         by_kind.setdefault(kind, []).append(contrast)
     sides = tuple(_side(kind, contrasts) for kind, contrasts in by_kind.items())
     names = {contrast.name: side.kind for side in sides for contrast in side.contrasts}

@@ -41,16 +41,16 @@ def needed() -> None:
 
 
 def coco_metrics(truth: Objects, detections: Ragged, classes: Sequence[str]) -> CocoMetrics:
-    """Average precision and recall as COCO defines them, every picture included, at most 100 detections a class.
+    """Average precision and recall as COCO defines them, every image included, at most 100 detections a class.
 
-    A detection's ``box`` is left, top, width and height in pixels of the original picture.
+    A detection's ``box`` is left, top, width and height in pixels of the original image.
     """
     needed()
     from faster_coco_eval import COCO, COCOeval_faster
 
     detections = checked_detections(detections, truth, len(classes))
     if not (~truth.rows.columns["crowd"]).any():
-        raise DataError(f"{len(truth)} pictures hold no object to be found")
+        raise DataError(f"{len(truth)} images hold no object to be found")
     with without_collector():  # it tells of its progress, and the runner has its own
         reference = COCO(as_coco(truth, classes))
         result = reference.loadRes(detections_as_coco(detections))
@@ -69,7 +69,7 @@ def coco_metrics(truth: Objects, detections: Ragged, classes: Sequence[str]) -> 
 
 
 def as_coco(truth: Objects, classes: Sequence[str]) -> dict[str, Any]:
-    """The objects as COCO's JSON; ids of pictures, objects and classes count from 1."""
+    """The objects as COCO's JSON; ids of images, objects and classes count from 1."""
     columns = truth.rows.columns
     rows = zip(
         range(1, len(truth.picture) + 1),

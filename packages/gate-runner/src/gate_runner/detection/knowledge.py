@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gate_data.boxes.files import UNNAMED
-from gate_runner.encoders.detectors import Phrase, phrases
 from gate_runner.errors import DataError, UsageError
-from gate_runner.setting_values import knowledge_parts
+from gate_runner.settings.values import knowledge_parts
+from vision_features.encoders.detectors import Phrase, phrases
 
 _SOURCES = {
     "wn_path": "wordnet-path",

@@ -12,18 +12,19 @@ from gate_data.ragged import Ragged
 from gate_runner.detection.coco_map import CocoMetrics, coco_metrics
 from gate_runner.errors import DataError, UsageError
 from gate_runner.tasks.score import Score
+from paired_scores.metrics import wilson
 from vision_adapters.detection import match_detections
 from vision_adapters.detection.average_precision import at_half, at_three_quarters, mean_average_precision
 
 STATISTICS = {"map": mean_average_precision, "ap50": at_half, "ap75": at_three_quarters}
-"""The metrics that have intervals, and can be computed again on resampled pictures."""
+"""The metrics that have intervals, and can be computed again on resampled images."""
 _RESAMPLES = 1000
 _WORST, _BEST = 12, 6
 _PLACES = 5
 
 
-class Judged(NamedTuple):
-    """Scores of detections, what is kept of each picture, and further numbers for the result file."""
+class DetectionScores(NamedTuple):
+    """Scores of detections, what is kept of each image, and further numbers for the result file."""
 
     scores: tuple[Score, ...]
     outcomes: Ragged
@@ -45,8 +46,8 @@ def validated(truth: Objects, detections: Ragged) -> float:
 
 def judge(
     truth: Objects, detections: Ragged, blind: Ragged | None, classes: Sequence[str], metrics: Sequence[str], seed: int
-) -> Judged:
-    """Score detections on pictures that were not trained on."""
+) -> DetectionScores:
+    """Score detections on images that were not trained on."""
     for name in metrics:
         if name not in STATISTICS:
             raise UsageError(f"detection has no metric {name!r}; it has: {', '.join(STATISTICS)}")
@@ -61,6 +62,8 @@ def judge(
         spread = STATISTICS[name](outcomes, drawn)
         low, high = np.nanquantile(spread, [0.025, 0.975])
         value = _values(report)[name]
+        if value in (0.0, 1.0):  # resampled images have nothing to vary: as many trials as images with objects
+            low, high = wilson(value, max(int((truth.rows.lengths > 0).sum()), 1))
         scores.append(Score(name, "higher", value, float(low), float(high), chance[name]))
     more = {
         "coco": report.values,
@@ -69,11 +72,11 @@ def judge(
         "detections": int(detections.lengths.sum()),
         "drawn": _kept(truth, detections, outcomes),
     }
-    return Judged(tuple(scores), outcomes, found_of(outcomes, len(classes)), more)
+    return DetectionScores(tuple(scores), outcomes, found_of(outcomes, len(classes)), more)
 
 
 def found_of(outcomes: Ragged, classes: int) -> np.ndarray:
-    """How many objects of each picture its best boxes found, as many boxes as there are objects."""
+    """How many objects of each image its best boxes found, as many boxes as there are objects."""
     counts = np.zeros((len(outcomes), 3), np.int32)
     starts = np.cumsum(outcomes.lengths) - outcomes.lengths
     columns = outcomes.columns
@@ -94,7 +97,7 @@ def guessed(train: Objects, test: Objects, classes: int) -> Ragged:
     keep = ~train.rows.columns["crowd"]
     shares, labels = train.boxes_in_shares()[keep], train.rows.columns["label"][keep]
     if not len(labels):
-        raise DataError(f"{len(train)} training pictures hold no object")
+        raise DataError(f"{len(train)} training images hold no object")
     boxes, names, scores = [], [], []
     for label in range(classes):
         mine = shares[labels == label]
@@ -121,7 +124,7 @@ def guessed(train: Objects, test: Objects, classes: int) -> Ragged:
 
 
 def in_pixels(boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, sizes: np.ndarray) -> Ragged:
-    """Boxes as shares of pictures to detections in their pixels, cut at the edges; those of no area are dropped."""
+    """Boxes as shares of images to detections in their pixels, cut at the edges; those of no area are dropped."""
     first = np.clip(boxes[..., :2] - boxes[..., 2:] / 2, 0, 1)
     last = np.clip(boxes[..., :2] + boxes[..., 2:] / 2, 0, 1)
     size = sizes[:, None].astype(np.float64)
@@ -138,7 +141,7 @@ def _values(report: CocoMetrics) -> dict[str, float]:
 
 
 def _kept(truth: Objects, detections: Ragged, outcomes: Ragged) -> dict[str, list[list[float]]]:
-    """Of the worst and best pictures, the best detections: left, top, width, height, class, score."""
+    """Of the worst and best images, the best detections: left, top, width, height, class, score."""
     precisions = np.array([mean_average_precision(outcomes.take(np.array([row])), np.ones((1, 1)))[0]
                      for row in range(len(truth))])  # fmt: skip
     order = [int(row) for row in np.argsort(precisions, kind="stable") if np.isfinite(precisions[row])]

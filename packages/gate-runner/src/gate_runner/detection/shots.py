@@ -1,4 +1,4 @@
-"""Few shots: which training and validation pictures are shown, drawn by ELEVATER's rule."""
+"""Few shots: which training and validation images are shown, drawn by ELEVATER's rule."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from gate_runner.tasks.job import Job
 
 VALIDATION = {"1": 1, "3": 1, "5": 1, "10": 3}
-"""Pictures of each class that validate, by how many train; all of them where all train."""
+"""Images of each class that validate, by how many train; all of them where all train."""
 
 
 class Shown(NamedTuple):
-    """The data without the pictures that few shots leave out, the shots, and what the result file says of them."""
+    """The data without the images that few shots leave out, the shots, and what the result file says of them."""
 
     data: Data[Objects]
     shots: str
@@ -33,7 +33,7 @@ class Shown(NamedTuple):
 
 
 def shown_of(job: Job) -> Shown:
-    """The pictures that a job's benchmark shows, by its ``shots`` and the job's seed."""
+    """The images that a job's benchmark shows, by its ``shots`` and the job's seed."""
     shots = str(job.training.get("shots", "full"))
     about = {"split": job.training.get("split", "test"), "shots": shots}
     if "odinw" in job.training:
@@ -59,9 +59,9 @@ def shown_of(job: Job) -> Shown:
 
 
 def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) -> Int[np.ndarray, " k"]:
-    """Pictures until each class has as many as asked for, by ELEVATER's rule in a seeded order."""
+    """Images until each class has as many as asked for, by ELEVATER's rule in a seeded order."""
     if shots < 1:
-        raise UsageError(f"--shots must be at least 1 to draw pictures, not {shots}")
+        raise UsageError(f"--shots must be at least 1 to draw images, not {shots}")
     table = _table(objects, classes)
     shown = np.flatnonzero(table.any(axis=1))
     if not len(shown):
@@ -70,7 +70,7 @@ def draw_shots(objects: Objects, shots: int, seed: int, classes: Sequence[str]) 
 
 
 def _table(objects: Objects, classes: Sequence[str]) -> Int[np.ndarray, "n k"]:
-    """1 where a picture shows a class, crowds left out."""
+    """1 where an image shows a class, crowds left out."""
     keep = ~objects.rows.columns["crowd"]
     table = np.zeros((len(objects), len(classes)), dtype=np.int64)
     table[objects.picture[keep], objects.rows.columns["label"][keep]] = 1
@@ -78,7 +78,7 @@ def _table(objects: Objects, classes: Sequence[str]) -> Int[np.ndarray, "n k"]:
 
 
 def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None:
-    """ELEVATER's own draw, where its files lie there: their names, and pictures to train and validate."""
+    """ELEVATER's own draw, where its files lie there: their names, and images to train and validate."""
     identity, root = job.training.get("odinw"), job.settings.data_root
     if identity is None or root is None or job.settings.limit is not None:
         return None
@@ -99,8 +99,8 @@ def _prepared(job: Job, shots: str) -> tuple[str, np.ndarray, np.ndarray] | None
             assert not isinstance(part.images, torch.Tensor)
             number = {Path(str(files[0])).name: row for row, files in enumerate(part.images.files)}
             missing = [name for name in listed[1] if Path(name).name not in number]
-            if missing and split == "train" and job.data.note.count("training pictures validate"):
-                return None  # some of ELEVATER's pictures validate here, where it has no pictures to validate on
+            if missing and split == "train" and job.data.note.count("training images validate"):
+                return None  # some of ELEVATER's images validate here, where it has no images to validate on
             if missing:
                 raise DataError(f"{listed[0]} lists {missing[0]!r}, which the {split} split does not hold")
             drawn = np.unique([number[Path(name).name] for name in listed[1]])

@@ -170,7 +170,7 @@ def _by_knowledge(cells: Sequence[Scored]) -> Table:
 
 
 def _over_shots(cells: Sequence[Scored]) -> str:
-    """The mean over pictures of each class, a line for each way of tuning, as SVG."""
+    """The mean over images of each class, a line for each way of tuning, as SVG."""
     from gate_runner.charts.plot import Dot, lines_chart
 
     shots, lines = _shots(cells), []
@@ -179,7 +179,7 @@ def _over_shots(cells: Sequence[Scored]) -> str:
         dots = [Dot(at, mean[0], f"{mean[0]:.1f}", 2.0) for at, mean in means if mean is not None]
         lines.append((f"{row[1]} {row[0]}", dots))
     across = [(float(at), "all" if number == "full" else number) for at, number in enumerate(shots)]
-    return lines_chart("mAP by pictures of each class", lines, "pictures of each class", across=across)
+    return lines_chart("mAP by images of each class", lines, "images of each class", "mAP", across=across)
 
 
 def _over_parameters(cells: Sequence[Scored]) -> str:
@@ -195,9 +195,9 @@ def _over_parameters(cells: Sequence[Scored]) -> str:
             if mean is not None:
                 size = fmean(cell.trained for cell in mine)
                 dots.append(Dot(math.log10(size), mean[0], f"{row[1]}, {size:,.0f} parameters: {mean[0]:.1f}", 2.0))
-        lines.append((f"{'all pictures' if number == 'full' else f'{number}-shot'} {model}", sorted(dots)))
+        lines.append((f"{'all images' if number == 'full' else f'{number}-shot'} {model}", sorted(dots)))
     below = "trained parameters, mean over data sets"
-    return lines_chart("mAP by trained parameters", lines, below, across=powers_of_ten(lines))
+    return lines_chart("mAP by trained parameters", lines, below, "mAP", across=powers_of_ten(lines))
 
 
 def _said(mean: Mean | None, sets: int) -> str:
@@ -271,4 +271,4 @@ def _percent(value: float | None) -> str:
 def _how(training: Mapping[str, Any]) -> str:
     shots = str(training.get("shots", "full"))
     method = f"{training['head']} head" if "head" in training else "zero-shot" if shots == "0" else "tuned"
-    return method if shots == "0" else f"{method}, {'all pictures' if shots == 'full' else f'{shots} shots'}"
+    return method if shots == "0" else f"{method}, {'all images' if shots == 'full' else f'{shots} shots'}"

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gate_runner.encoders.detectors import GROUNDING, Detector, Phrase
 from gate_runner.errors import UsageError
 from gate_runner.tasks.recipes import augmentation_of, checked
 from vision_adapters.finetune import preserve_state
 from vision_adapters.heads import global_seed
 from vision_adapters.training import Recipe, fit
+from vision_features.encoders.detectors import GROUNDING, Detector, Phrase
 
 if TYPE_CHECKING:
     from gate_runner.tasks.job import Job
@@ -31,7 +31,7 @@ _BACKBONE = re.compile(r"(?:^|\.)(?:(?:vision_)?backbone|conv_encoder)\.")
 _STAGE = re.compile(r"(?:^|\.)(?:(?:stages|layers|layer|blocks)[._](\d+)|layer([1-4]))\.")
 _STEM = re.compile(r"(?:^|\.)(?:embeddings|embedder|patch_embed|stem\w*|conv1|bn1|cls_token|pos_embed)(?:\.|$)")
 _EPOCHS = 200
-"""Passes over the training pictures, at most: GLIP's trainings end when validation has not gained for some."""
+"""Passes over the training images, at most: GLIP's trainings end when validation has not gained for some."""
 _PATIENCE = {"full": (2, 4)}
 """By shots, epochs without gain on validation until the rate falls, and until the training ends; of few shots 3, 8."""
 _TEXT_RATE = 0.1
@@ -46,12 +46,12 @@ def tune_detector(
     job: Job, detector: Detector, phrases: Sequence[Phrase], picture: Callable[[int], np.ndarray],
     validate: Callable[[], float],
 ) -> dict[str, Any]:  # fmt: skip
-    """Train a detector in place on a job's training pictures; the weights that validate best stay.
+    """Train a detector in place on a job's training images; the weights that validate best stay.
 
     Source:
         GLIP's numbers as ELEVATER takes them (E.1, table 8): AdamW at 1e-4 (the text encoder 1e-5, biases twice the
         rate), decay .05; for a prompt 0.05 and .25; batches of 4, gradient norm 1, a tenth of the rate after 3 epochs
-        without gain on validation, the end after 8, as the code has it (the paper says 9); 2 and 4 with all pictures.
+        without gain on validation, the end after 8, as the code has it (the paper says 9); 2 and 4 with all images.
     """
     if job.settings.recipe == "gate":
         raise UsageError("--recipe gate is for encoders; a detector is trained by GLIP's numbers, or those of --set")
@@ -109,7 +109,7 @@ def tune_detector(
 
 
 class _Learning(nn.Module):
-    """A detector as the trainer sees it: numbers of training pictures to its own loss of them."""
+    """A detector as the trainer sees it: numbers of training images to its own loss of them."""
 
     def __init__(
         self, detector: Detector, phrases: Sequence[Phrase], picture: Callable[[int], np.ndarray], truth: Tensor
@@ -136,9 +136,9 @@ class _Learning(nn.Module):
 def batch_loss(
     detector: Detector, pictures: Sequence[np.ndarray], truths: Sequence[Tensor], phrases: Sequence[Phrase]
 ) -> Tensor:
-    """The loss of some pictures that all are asked for the same classes.
+    """The loss of some images that all are asked for the same classes.
 
-    transformers' loss takes wrong classes from the third picture on where prompts differ; here all pictures of a call
+    transformers' loss takes wrong classes from the third image on where prompts differ; here all images of a call
     share one prompt, and a list that is too long for one is asked for prompt by prompt.
     """
     model, device = detector.model, detector.device
@@ -199,7 +199,7 @@ def choose(detector: Detector, tune: str) -> list[str]:
 
 
 def low(name: str) -> bool:
-    """Whether a weight belongs to the stem or the first stage of a picture's backbone.
+    """Whether a weight belongs to the stem or the first stage of an image's backbone.
 
     Source:
         GLIP's ``FREEZE_CONV_BODY_AT 2``: in its ResNet and its Swin transformer the stem is the first of the two.

@@ -9,29 +9,29 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from gate_runner.executors.threads import thread_settings
-from gate_runner.machine import circumstances
-from gate_runner.runs.compute import forget, run_part
+from gate_runner.machine.resources import circumstances
+from gate_runner.runs.compute import forget, run_unit
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import SCHEMA, Result
+from gate_runner.runs.unit import EvalUnit
 from wary_files.locks import BusyError
 
 if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
     from gate_runner.settings import Settings
+    from vision_features.encoders.encoder import Encoder
 
 
-class Opening(NamedTuple):
+class EncoderInfo(NamedTuple):
     """What an executor knows once the encoder was loaded.
 
     Args:
         description: what `Encoder.describe` says.
         circumstances: for the manifest.
-        outputs: what the encoder gave on fixed probes, see `gate_runner.encoders.spec`.
+        outputs: what the encoder gave on fixed probes, see `vision_features.encoders.spec`.
 
     Example:
-        >>> Opening({"spec": "micro-clip"}, {"host": "here"}).description["spec"]
+        >>> EncoderInfo({"spec": "micro-clip"}, {"host": "here"}).description["spec"]
         'micro-clip'
     """
 
@@ -44,11 +44,11 @@ class Opening(NamedTuple):
         return {"encoder": self.description, "outputs": dict(self.outputs), "schema": SCHEMA, **settings.identity()}
 
 
-class Postponed(NamedTuple):
-    """A part that was not computed, because another process does.
+class LockedElsewhere(NamedTuple):
+    """A unit that was not computed, because another process does.
 
     Example:
-        >>> Postponed("digits", 0, "process 811 on lab-3").owner
+        >>> LockedElsewhere("digits", 0, "process 811 on lab-3").owner
         'process 811 on lab-3'
     """
 
@@ -58,19 +58,19 @@ class Postponed(NamedTuple):
 
 
 class Executor(Protocol):
-    """Computes parts, somewhere. `gate_runner.executors.slot.Slot` does all of it for one part in a process apart.
+    """Computes units, somewhere. `WorkerProcess` does all of it for one unit, in a process apart.
 
     Example:
-        >>> from gate_runner.executors.slot import Slot
-        >>> slot = Slot("micro-clip", "cpu")
+        >>> from gate_runner.executors.worker_process import WorkerProcess
+        >>> slot = WorkerProcess("micro-clip", "cpu")
         >>> slot.close()
     """
 
-    def open(self) -> Opening:
+    def open(self) -> EncoderInfo:
         """Load the encoder, or see on some machine that it can be loaded."""
 
-    def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
-        """Compute parts and write their files into their run folder."""
+    def run(self, units: Sequence[EvalUnit], observer: Observer) -> Iterator[Result | LockedElsewhere]:
+        """Compute units and write their files into their run folder."""
 
     def close(self) -> None:
         """Stop everything that still runs; called once, also after an interruption."""
@@ -98,10 +98,10 @@ class HereExecutor:
         if "torch" not in sys.modules:  # else it has its threads
             os.environ.update(thread_settings())
 
-    def open(self) -> Opening:
+    def open(self) -> EncoderInfo:
         """Load the encoder and describe it."""
-        from gate_runner.encoders.loading import device_for, load_encoder
-        from gate_runner.encoders.probe import probe
+        from vision_features.encoders.loading import device_for, load_encoder
+        from vision_features.encoders.probe import probe
 
         encoder, device = self.request.encoder, device_for(self.request.settings.device)
         if isinstance(encoder, str):
@@ -111,28 +111,28 @@ class HereExecutor:
             encoder.outputs = probe(encoder)
             self.encoder = encoder
         self.description = self.encoder.describe()
-        return Opening(self.description, circumstances(), self.encoder.outputs)
+        return EncoderInfo(self.description, circumstances(), self.encoder.outputs)
 
-    def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
-        """Compute one part after another."""
-        for part in parts:
+    def run(self, units: Sequence[EvalUnit], observer: Observer) -> Iterator[Result | LockedElsewhere]:
+        """Compute one unit after another."""
+        for unit in units:
             try:
-                yield self._attempt(part, observer)
+                yield self._attempt(unit, observer)
             except BusyError as error:
-                yield Postponed(part.name, part.seed, error.owner)
+                yield LockedElsewhere(unit.name, unit.seed, error.owner)
 
     def close(self) -> None:
         """Let go of what the units of a sweep hand on in this process."""
         forget()
 
-    def _attempt(self, part: Part, observer: Observer) -> Result:
+    def _attempt(self, unit: EvalUnit, observer: Observer) -> Result:
         def progress(phase: str, done: int, total: int) -> None:
-            observer.progress(part.name, part.seed, phase, done, total)
+            observer.progress(unit.name, unit.seed, phase, done, total)
 
         retries = self.request.settings.retries
         while True:
-            observer.started(part.name, part.seed)
-            result = run_part(part, self.encoder, self.description, progress)
+            observer.started(unit.name, unit.seed)
+            result = run_unit(unit, self.encoder, self.description, progress)
             if result.status != "failed" or retries == 0:
                 return result
             retries -= 1

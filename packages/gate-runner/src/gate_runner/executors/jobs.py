@@ -1,4 +1,4 @@
-"""What SLURM says of the user's jobs, and which of them compute parts of a run folder.
+"""What SLURM says of the user's jobs, and which of them compute units of a run folder.
 
 SLURM alone says which jobs there are: a run folder may be a stranger's, and what lies in it names no job. ``squeue``
 answers without an accounting database, also for some minutes about jobs that are over.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -16,15 +17,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from gate_runner.files import write
+from gate_runner.errors import UsageError, printable
+from wary_files.folders import write
 from wary_files.limits import refuse_special
 
 _LOG = logging.getLogger(__name__)
 _PARTS = "parts.json"
 _FIRST, _LAST = 2.0, 30.0
 """Seconds between two questions to SLURM, growing from the first to the last: many share its controller."""
+_ADVICE = "If munged is up, restart"
+"""A line of SLURM's that stands before the one that says what failed."""
 _ANSWER = 60.0
 """Seconds that an answer may take."""
+_FIELDS = "%i|%T|%M|%r|%o"
+_ORDINARY = ("None", "BeginTime", "Cleaning", "JobArrayTaskLimit", "Priority", "Resources")
+"""Why a job waits that will start without anybody's doing."""
 _OVER = {
     "BOOT_FAIL": "its node did not start",
     "CANCELLED": "it was cancelled",
@@ -41,7 +48,7 @@ _OVER = {
 
 
 class Job(NamedTuple):
-    """A job as ``squeue`` shows it; ``seconds`` is how long it ran.
+    """A job as ``squeue`` shows it; ``seconds`` is how long it ran, ``reason`` why it waits.
 
     Example:
         >>> Job("11_0", "CANCELLED", 62.0, "").over, Job("11_1", "COMPLETING", 62.0, "").over
@@ -52,6 +59,7 @@ class Job(NamedTuple):
     state: str
     seconds: float
     script: str
+    reason: str = ""
 
     @property
     def over(self) -> str | None:
@@ -65,14 +73,53 @@ def ask(*which: str) -> dict[str, Job]:
     Raises:
         OSError, subprocess.SubprocessError: SLURM does not answer.
     """
-    command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T %M %o", *which]
-    answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_ANSWER, check=True)
     jobs = dict[str, Job]()
-    for line in answer.stdout.splitlines():
-        words = line.split(" ", 3)
-        if len(words) == 4:
-            jobs[words[0]] = Job(words[0], words[1], _seconds(words[2]), words[3].strip())
+    for line in _output("squeue", "--noheader", "--array", "--states=all", f"--format={_FIELDS}", *which).splitlines():
+        words = line.split("|", 4)
+        if len(words) == 5:
+            jobs[words[0]] = Job(words[0], words[1], _seconds(words[2]), words[4].strip(), words[3])
     return jobs
+
+
+def message(text: str) -> str:
+    r"""What is wrong, in one line, of what a program of SLURM printed.
+
+    Example:
+        >>> message("sbatch: error: If munged is up, restart with --num-threads=10\nsbatch: error: Munge failed")
+        'sbatch: error: Munge failed'
+    """
+    lines = [line for line in text.split("\n") if line.strip(" -") and _ADVICE not in line]
+    errors = [line for line in lines if ": error: " in line]
+    return printable((errors or lines[-1:] or ["no message"])[0].strip())
+
+
+def refuse_without_slurm(partitions: str) -> None:
+    """See before anything is loaded whether SLURM answers, and has some partitions (with commas between).
+
+    Raises:
+        UsageError: with what SLURM says.
+    """
+    for name in ("sbatch", "squeue"):
+        if shutil.which(name) is None:
+            raise UsageError(f"slurm: there is no program {name} here: expected the client programs of SLURM")
+    try:
+        ask(f"--user={os.getuid()}")
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UsageError(f"slurm does not answer: {_words(error)}") from error
+    with suppress(OSError, subprocess.SubprocessError):  # sbatch refuses them later
+        known = _output("sinfo", "--all", "--noheader", "--format=%R").split()
+        for name in filter(None, partitions.split(",")):
+            if known and name not in known:
+                raise UsageError(f"slurm has no partition {name!r}: expected {', '.join(sorted(set(known)))}")
+
+
+def _words(error: Exception) -> str:
+    return message(getattr(error, "stderr", None) or str(error))
+
+
+def _output(*command: str) -> str:
+    answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_ANSWER, check=True)
+    return answer.stdout
 
 
 def taken(number: str) -> bool:
@@ -94,7 +141,7 @@ class Watch:
     def __init__(self) -> None:
         self.jobs: Mapping[str, Job] = {}
         self.asked_at, self.pause = -_LAST, _FIRST
-        self.absent, self.warned = set[str](), False
+        self.absent, self.warned, self.told = set[str](), False, set[str]()
 
     def look(self, *, now: bool = False) -> bool:
         """Ask SLURM, where the last answer is old; whether it was asked and answered."""
@@ -105,8 +152,7 @@ class Watch:
             self.jobs = ask(f"--user={os.getuid()}")
         except (OSError, subprocess.SubprocessError) as error:
             if not self.warned:
-                message = " ".join((getattr(error, "stderr", None) or str(error)).split())
-                _LOG.warning("squeue does not answer (%s): jobs are waited for all the same", message)
+                _LOG.warning("squeue does not answer (%s): jobs are waited for all the same", _words(error))
             self.warned = True
             return False
         return True
@@ -116,14 +162,24 @@ class Watch:
         if not self.look():
             return {}
         over = {number: job for number in numbers if (job := self.jobs.get(number)) is not None and job.over}
+        self._tell_why(numbers)
         gone = {number for number in numbers if number not in self.jobs}
         forgotten = {number: Job(number, "COMPLETED", 0.0, "") for number in gone & self.absent}
         self.absent = gone
         return over | forgotten
 
+    def _tell_why(self, numbers: list[str]) -> None:
+        """Warn once of each reason for which jobs wait that does not pass by itself."""
+        waiting = [job for number in numbers if (job := self.jobs.get(number)) is not None and job.state == "PENDING"]
+        for reason in sorted({job.reason for job in waiting} - {*_ORDINARY, ""} - self.told):
+            self.told.add(reason)
+            count = sum(job.reason == reason for job in waiting)
+            jobs = "1 job waits" if count == 1 else f"{count} jobs wait"
+            _LOG.warning("%s in SLURM's queue: %s", jobs, printable(reason))
+
 
 def note_parts(folder: Path, keys: list[tuple[str, int]]) -> None:
-    """Note which parts the array of jobs computes whose scripts lie in a folder."""
+    """Note which units the array of jobs computes whose scripts lie in a folder."""
     write(folder / _PARTS, json.dumps(keys).encode())
 
 

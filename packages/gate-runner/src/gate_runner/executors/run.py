@@ -1,7 +1,8 @@
-"""The run itself: every check first, then an executor computes the parts that are missing, and each is kept."""
+"""The run itself: every check first, then an executor computes the units that are missing, and each is kept."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -9,19 +10,20 @@ from importlib.metadata import entry_points
 from gate_data.imports import named
 from gate_data.request import size_of
 from gate_runner.errors import unknown
-from gate_runner.executors.executor import Executor, HereExecutor, Leaving, Postponed
-from gate_runner.machine import command
+from gate_runner.executors.executor import Executor, HereExecutor, Leaving, LockedElsewhere
+from gate_runner.machine.resources import command
 from gate_runner.runs.display import PlainDisplay
 from gate_runner.runs.folder import RunFolder, stored_plan
-from gate_runner.runs.observers import Audience, Observer, Planned
-from gate_runner.runs.part import Part
-from gate_runner.runs.request import RunRequest, as_values, own_files, parts_of
+from gate_runner.runs.observers import Observer, ObserverList, Planned
+from gate_runner.runs.request import RunRequest, as_values, eval_units_of, own_files
 from gate_runner.runs.results import Result
+from gate_runner.runs.unit import EvalUnit
+from gate_runner.tasks.recipes import is_solved
 from wary_files.locks import BusyError
 from wary_files.stopping import TerminatedError
 
 _LOOK_AGAIN = 0.5
-"""Seconds between two looks at a part that another process computes."""
+"""Seconds between two looks at a unit that another process computes."""
 
 
 def run(request: RunRequest, display: Observer | None = None, observers: Sequence[Observer] = ()) -> list[Result]:
@@ -30,12 +32,12 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
     What cannot be used is an error before any training, with nothing in the run folder touched. A benchmark that fails
     is a result with that status, and the others are run all the same; an observer that raises is dropped.
     """
-    audience = Audience([display or PlainDisplay(), *observers])
-    parts, results_of = parts_of(request), dict[tuple[str, int], Result]()
+    audience = ObserverList([display or PlainDisplay(), *observers])
+    units, results_of = eval_units_of(request), dict[tuple[str, int], Result]()
     folder = RunFolder(request.output)
     # where all seems to be there, nothing is computed: another process would only take its time to start
     finished = isinstance(request.encoder, str) and all(
-        folder.result_file(part.name, part.seed).exists() for part in parts
+        folder.result_file(unit.name, unit.seed).exists() for unit in units
     )
     executor: Executor = make_executor(request) if not finished else HereExecutor(request)
     audience.opened(request.spec, request.output)
@@ -44,12 +46,12 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         identity = opening.identity(request.settings)
         folder.check(identity)
         digests: dict[tuple[str, ...], str] = {}
-        for part in parts:
-            stored = part.finished()
+        for unit in units:
+            stored = unit.finished()
             if stored is not None:
-                part.check_data(stored, size_of(opening.description["image_size"]), digests)
-                results_of[part.name, part.seed] = stored
-        missing = _missing(parts, results_of)
+                unit.check_data(stored, size_of(opening.description["image_size"]), digests)
+                results_of[unit.name, unit.seed] = stored
+        missing = _missing(units, results_of)
         if missing and finished:
             executor.close()
             executor = make_executor(request)
@@ -59,16 +61,16 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
             about = {"command": command(), "request": as_values(request), **own}
             folder.claim(identity, {**about, **opening.circumstances})
         expected = stored_plan(request.output)
-        audience.planned([_planned(part, expected, results_of) for part in parts])
+        audience.planned([_planned(unit, expected, results_of) for unit in units])
         while missing:
             for outcome in executor.run(missing, audience):
-                if isinstance(outcome, Postponed):
+                if isinstance(outcome, LockedElsewhere):
                     audience.postponed(*outcome)
                 else:
                     results_of[outcome.name, outcome.seed] = outcome
                     audience.finished(outcome)
-            missing = _missing(parts, results_of)
-            while missing and all(_busy(part) for part in missing):
+            missing = _missing(units, results_of)
+            while missing and all(_busy(unit) for unit in missing):
                 time.sleep(_LOOK_AGAIN)
     except TerminatedError:
         if isinstance(executor, Leaving):
@@ -76,27 +78,38 @@ def run(request: RunRequest, display: Observer | None = None, observers: Sequenc
         raise
     finally:
         executor.close()
-    results = [results_of[part.name, part.seed] for part in parts]
+    results = [results_of[unit.name, unit.seed] for unit in units]
     audience.closed(results)
     return results
 
 
-def _planned(part: Part, expected: dict[tuple[str, int], float], results_of: dict[tuple[str, int], Result]) -> Planned:
-    key, training = (part.name, part.seed), part.benchmark.training
-    whole = part.settings.limit is None and "@" not in part.name and part.source not in ("local", "hub")
-    cost = part.benchmark.cost if whole or "variant" in training else None  # it is of all of a stand-in's pictures
-    trained, steps = part.settings.tune != "frozen", bool(training.get("steps"))
+def _planned(
+    unit: EvalUnit, expected: dict[tuple[str, int], float], results_of: dict[tuple[str, int], Result]
+) -> Planned:
+    key, training = (unit.name, unit.seed), unit.benchmark.training
+    whole = unit.settings.limit is None and "@" not in unit.name and unit.source not in ("local", "hub")
+    cost = unit.benchmark.cost if whole or "variant" in training else None  # it is of all of a stand-in's images
+    trained = unit.settings.tune != "frozen"
+    steps = bool(training.get("steps")) and not is_solved(unit.settings, training)
     return Planned(*key, expected.get(key, cost), key in results_of, key in expected, trained, steps)
 
 
-def _missing(parts: Sequence[Part], results_of: dict[tuple[str, int], Result]) -> list[Part]:
-    return [part for part in parts if (part.name, part.seed) not in results_of]
+def _missing(units: Sequence[EvalUnit], results_of: dict[tuple[str, int], Result]) -> list[EvalUnit]:
+    return cheap_first([unit for unit in units if (unit.name, unit.seed) not in results_of])
 
 
-def _busy(part: Part) -> bool:
-    """Whether another process computes a part now."""
+def cheap_first(units: Sequence[EvalUnit]) -> list[EvalUnit]:
+    """Sort units by cost, so that a mistake shows after seconds; those of unknown cost come last.
+
+    Parts of one benchmark stay together and in order, for they share what they load.
+    """
+    return sorted(units, key=lambda unit: math.inf if unit.benchmark.cost is None else unit.benchmark.cost)
+
+
+def _busy(unit: EvalUnit) -> bool:
+    """Whether another process computes a unit now."""
     try:
-        with part.folder.working(part.name, part.seed):
+        with unit.folder.working(unit.name, unit.seed):
             return False
     except BusyError:
         return True

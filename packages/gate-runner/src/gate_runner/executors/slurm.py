@@ -1,7 +1,8 @@
-"""SLURM through submitit: one job for each part, as an array."""
+"""SLURM through submitit: one job for each unit, as an array."""
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import math
@@ -13,19 +14,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gate_runner.errors import StorageError, UsageError, printable
 from gate_runner.executors import jobs
-from gate_runner.executors.executor import Opening, Postponed
-from gate_runner.executors.slot import Slot, failed
+from gate_runner.executors.executor import EncoderInfo, LockedElsewhere
+from gate_runner.executors.worker_process import WorkerProcess, failed
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer
-from gate_runner.runs.part import Part
 from gate_runner.runs.request import RunRequest
 from gate_runner.runs.results import Result
+from gate_runner.runs.unit import EvalUnit
 from wary_files.locks import held
 
 _LOG = logging.getLogger(__name__)
@@ -34,42 +35,44 @@ _SUBMITTING, _SHARED = 300.0, 15.0
 """Seconds that another submitter may take, and that a file of a job may need to be seen from another machine."""
 _LOG_BYTES, _LOG_LETTERS = 4096, 200
 """How much of a job's log is read, and shown."""
+_TOO_OFTEN = "timed-out too many times"
+"""What submitit raises in a job that it has queued again three times shortly before SLURM's time limit."""
 _DAY = 24 * 60
 """Minutes that a job asks for where neither an option nor a time limit says it."""
 
 
-class PartJob:
-    """A part as submitit calls it; a job that SLURM takes its node from is queued again and goes on from there."""
+class UnitJob:
+    """A unit as submitit calls it; a job that SLURM takes its node from is queued again and goes on from there."""
 
     def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Compute a part on the job's machine, in a worker of its own."""
-        part = Part.from_mapping(values["part"])
-        if not part.folder.manifest_file.exists():
+        """Compute a unit on the job's machine, in a worker of its own."""
+        unit = EvalUnit.from_mapping(values["unit"])
+        if not unit.folder.manifest_file.exists():
             raise StorageError(
-                f"{part.output} holds no manifest.json on {platform.node()}: "
+                f"{unit.output} holds no manifest.json on {platform.node()}: "
                 "the run folder must lie on a file system that all nodes share"
             )
-        opening = Opening(values["description"], {}, values["outputs"])
-        part.folder.check(opening.identity(part.settings))
-        slot = Slot(part.encoder, part.settings.device, directory=values["directory"])
+        opening = EncoderInfo(values["description"], {}, values["outputs"])
+        unit.folder.check(opening.identity(unit.settings))
+        slot = WorkerProcess(unit.encoder, unit.settings.device, directory=values["directory"])
         slot.opening = opening
         _leave_when_taken(slot)
         try:
-            outcome = slot.run(part, lambda: None, lambda phase, done, total: None)
+            outcome = slot.run(unit, lambda: None, lambda phase, done, total: None)
         finally:
             slot.close()
-        if isinstance(outcome, Postponed):
+        if isinstance(outcome, LockedElsewhere):
             return {"busy": outcome.owner}
         return {"result": json.loads(outcome.to_json())}
 
     def checkpoint(self, values: Mapping[str, Any]) -> Any:
-        """Asked by submitit before a job is stopped: the same part again."""
+        """Asked by submitit before a job is stopped: the same unit again."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, values)
 
 
-def _leave_when_taken(slot: Slot) -> None:
+def _leave_when_taken(slot: WorkerProcess) -> None:
     """Go at SLURM's SIGTERM, and leave no result behind: whether the job failed or runs again, SLURM says.
 
     One that only announces a preemption lets it go on, until submitit's signal or SLURM ends it.
@@ -88,9 +91,9 @@ def _leave_when_taken(slot: Slot) -> None:
 
 
 class _Awaited(NamedTuple):
-    """A part whose job is waited for; ``job`` is None where another process submitted it."""
+    """A unit whose job is waited for; ``job`` is None where another process submitted it."""
 
-    part: Part
+    unit: EvalUnit
     number: str
     folder: Path
     job: Any
@@ -103,7 +106,7 @@ class _Awaited(NamedTuple):
 
 
 class SlurmExecutor:
-    """Submits parts as jobs, but waits for those that a job of the same run folder computes already.
+    """Submits units as jobs, but waits for those that a job of the same run folder computes already.
 
     All nodes must have gate-runner installed, and see the run folder.
 
@@ -133,8 +136,8 @@ class SlurmExecutor:
         self.options |= {key: _number(value) for key, value in options.items()}
         if self.watch is not None:
             self.options["slurm_additional_parameters"] = {"requeue": True}  # what is preempted is queued again
-            if shutil.which("srun") and not shutil.which("squeue"):
-                raise UsageError("slurm: there is no program squeue here: expected the client programs of SLURM")
+            if shutil.which("srun"):  # without it submitit says what is missing
+                jobs.refuse_without_slurm(options.get("slurm_partition", ""))
         self.cluster, self.submitit = cluster, submitit
         self._prepare()
         self.pending: list[_Awaited] = []
@@ -148,27 +151,27 @@ class SlurmExecutor:
         except (RuntimeError, ValueError, NameError, TypeError) as error:
             raise UsageError(f"slurm: {' '.join(str(error).split())}") from error
 
-    def open(self) -> Opening:
+    def open(self) -> EncoderInfo:
         """Load the encoder on this machine's CPU, in a process apart, to know whose results the folder will hold."""
         assert isinstance(self.request.encoder, str)
-        slot = Slot(self.request.encoder, "cpu")
+        slot = WorkerProcess(self.request.encoder, "cpu")
         try:
             self.opening = slot.open()
         finally:
             slot.close()
         return self.opening
 
-    def run(self, parts: Sequence[Part], observer: Observer) -> Iterator[Result | Postponed]:
-        """Submit the parts that no job of the folder computes, and hand on what comes back."""
+    def run(self, units: Sequence[EvalUnit], observer: Observer) -> Iterator[Result | LockedElsewhere]:
+        """Submit the units that no job of the folder computes, and hand on what comes back."""
         with held(self.place / ".submitting", wait=_SUBMITTING):
-            self.pending = self._running(parts)
-            keys = {(awaited.part.name, awaited.part.seed) for awaited in self.pending}
-            self.pending += self._submit([part for part in parts if (part.name, part.seed) not in keys])
+            self.pending = self._running(units)
+            keys = {(awaited.unit.name, awaited.unit.seed) for awaited in self.pending}
+            self.pending += self._submit([unit for unit in units if (unit.name, unit.seed) not in keys])
         started: set[tuple[str, int]] = set()
         while self.pending:
             for awaited in self.pending:
-                key = (awaited.part.name, awaited.part.seed)
-                if key not in started and awaited.part.folder.lock_file(*key).exists():  # it has begun on some node
+                key = (awaited.unit.name, awaited.unit.seed)
+                if key not in started and awaited.unit.folder.lock_file(*key).exists():  # it has begun on some node
                     started.add(key)
                     observer.started(*key)
             over = self._over()
@@ -191,31 +194,29 @@ class SlurmExecutor:
         if count:
             _LOG.warning("%d jobs of %s go on in SLURM; the same command waits for them", count, self.place.parent)
 
-    def _running(self, parts: Sequence[Part]) -> list[_Awaited]:
-        """Those parts that jobs compute which SLURM knows to be of this run folder."""
+    def _running(self, units: Sequence[EvalUnit]) -> list[_Awaited]:
+        """Those units that jobs compute which SLURM knows to be of this run folder."""
         if self.watch is None or not self.watch.look(now=True):
             return []
         running = jobs.of_folder(self.watch.jobs, self.place)
-        both = [(part, running.get((part.name, part.seed))) for part in parts]
+        both = [(unit, running.get((unit.name, unit.seed))) for unit in units]
         now = time.time()
         return [
-            _Awaited(part, job.id, Path(job.script).parent / job.id, None, now) for part, job in both if job is not None
+            _Awaited(unit, job.id, Path(job.script).parent / job.id, None, now) for unit, job in both if job is not None
         ]
 
-    def _submit(self, parts: Sequence[Part]) -> list[_Awaited]:
-        if not parts:
+    def _submit(self, units: Sequence[EvalUnit]) -> list[_Awaited]:
+        if not units:
             return []
         if self.folder.exists():  # of a submission before
             self._prepare()
-        jobs.note_parts(self.folder, [(part.name, part.seed) for part in parts])
+        jobs.note_parts(self.folder, [(unit.name, unit.seed) for unit in units])
         try:
-            with self.executor.batch():
-                submitted = [self.executor.submit(PartJob(), self._order(part)) for part in parts]
+            with redirect_stderr(io.StringIO()), self.executor.batch():  # submitit prints what it also raises
+                submitted = [self.executor.submit(UnitJob(), self._order(unit)) for unit in units]
         except (self.submitit.core.utils.FailedSubmissionError, *self.failures, subprocess.SubprocessError) as error:
-            lines = [line for line in str(error).splitlines() if line.strip(" -")]
-            message = next((line for line in lines if "sbatch: error" in line), lines[-1] if lines else "no message")
-            raise UsageError(f"slurm takes no job: {printable(message.strip())}") from error
-        return [_Awaited(part, job.job_id, job.paths.folder, job) for job, part in zip(submitted, parts, strict=True)]
+            raise UsageError(f"slurm takes no job: {jobs.message(str(error))}") from error
+        return [_Awaited(unit, job.job_id, job.paths.folder, job) for job, unit in zip(submitted, units, strict=True)]
 
     def _over(self) -> list[tuple[_Awaited, jobs.Job | None]]:
         """What came back or will not, with what SLURM says of a job that left no answer."""
@@ -231,17 +232,17 @@ class SlurmExecutor:
         ended = self.watch.ended([awaited.number for awaited in waiting])
         return over + [(awaited, ended[awaited.number]) for awaited in waiting if awaited.number in ended]
 
-    def _order(self, part: Part) -> dict[str, Any]:
-        """All that another machine needs for a part, JSON-ready."""
+    def _order(self, unit: EvalUnit) -> dict[str, Any]:
+        """All that another machine needs for a unit, JSON-ready."""
         return {
-            "part": part.to_mapping(),
+            "unit": unit.to_mapping(),
             "description": dict(self.opening.description),
             "outputs": dict(self.opening.outputs),
             "directory": os.getcwd(),  # noqa: PTH109 - text, for a module of the user's beside which the run started
         }
 
-    def _outcome(self, awaited: _Awaited, job: jobs.Job | None) -> Result | Postponed:
-        part = awaited.part
+    def _outcome(self, awaited: _Awaited, job: jobs.Job | None) -> Result | LockedElsewhere:
+        unit = awaited.unit
         if job is not None and job.state == "COMPLETED":
             _await(awaited.answer)
         if awaited.job is None or (self.watch is not None and not awaited.answer.exists()):
@@ -249,34 +250,51 @@ class SlurmExecutor:
         try:
             answer = awaited.job.result()
         except self.failures as error:
-            lines = [line for line in str(error).splitlines() if line.strip(" -")]
-            reason = lines[-1].strip() if lines else "no message"
-            return self._failed(awaited, reason)
+            return self._failed(awaited, _reason(str(error)), self._seconds(awaited.number))
         if "busy" in answer:
-            return Postponed(part.name, part.seed, str(answer["busy"]))
-        return Result.from_mapping(answer["result"], part.name)
+            return LockedElsewhere(unit.name, unit.seed, str(answer["busy"]))
+        return Result.from_mapping(answer["result"], unit.name)
 
-    def _left(self, awaited: _Awaited, job: jobs.Job | None) -> Result | Postponed:
+    def _left(self, awaited: _Awaited, job: jobs.Job | None) -> Result | LockedElsewhere:
         """What a job left in the run folder, from which no answer comes."""
-        part = awaited.part
-        result = part.finished()
+        unit = awaited.unit
+        result = unit.finished()
         if result is not None:
             return result
-        path = part.folder.result_file(part.name, part.seed)
+        path = unit.folder.result_file(unit.name, unit.seed)
         if awaited.job is None and path.exists() and path.stat().st_mtime >= awaited.since:
             result = Result.from_file(path)
             if result.status == "failed":
                 return result
-            return Postponed(part.name, part.seed, f"job {awaited.number}")  # it kept less than is asked for here
+            return LockedElsewhere(unit.name, unit.seed, f"job {awaited.number}")  # it kept less than is asked for here
         return self._failed(
             awaited, (job and job.over) or "it ended without a result", 0.0 if job is None else job.seconds
         )
 
-    def _failed(self, awaited: _Awaited, reason: str, seconds: float = 0.0) -> Result | Postponed:
+    def _seconds(self, number: str) -> float:
+        """How long a job ran, as SLURM says after its end."""
+        if self.watch is None:
+            return 0.0
+        self.watch.look(now=True)
+        job = self.watch.jobs.get(number)
+        return 0.0 if job is None else job.seconds
+
+    def _failed(self, awaited: _Awaited, reason: str, seconds: float = 0.0) -> Result | LockedElsewhere:
         stem = awaited.folder / f"{awaited.number}_0_log"
         log = _last_line((stem.with_suffix(".err"), stem.with_suffix(".out")))
-        text = f"its job {awaited.number} failed: {reason}{log and f' ({log})'}"
-        return failed(awaited.part, self.opening, text, seconds)
+        text = f"its job {awaited.number} failed: {reason}{f' ({log})' if log and log not in reason else ''}"
+        return failed(awaited.unit, self.opening, text, seconds)
+
+
+def _reason(text: str) -> str:
+    """The error itself out of what submitit tells of it: a traceback between rules, then the paths of the logs."""
+    if _TOO_OFTEN in text:
+        return "it reached SLURM's time limit again and again (executor_options timeout_min)"
+    rows = text.split("\n")
+    rules = [number for number, row in enumerate(rows) if row.startswith("---")]
+    inside = rows[rules[0] + 1 : rules[1]] if len(rules) > 1 else rows
+    lines = [line for line in inside if line.strip()]
+    return printable(lines[-1].strip()) if lines else "no message"
 
 
 def _await(path: Path) -> None:
@@ -289,13 +307,14 @@ def _await(path: Path) -> None:
 
 
 def _last_line(logs: Sequence[Path]) -> str:
-    """The last line of the first log that holds one, as far as a table shows it."""
+    """The last line of the first log that holds one, as far as a table shows it; srun's own only if it stands alone."""
     for log in logs:
         with suppress(OSError), log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _LOG_BYTES))
             lines = [line.strip() for line in file.read().decode("utf-8", "replace").split("\n") if line.strip()]
             if lines:
-                return printable(lines[-1])[:_LOG_LETTERS]
+                last = next((line for line in reversed(lines) if not line.startswith("srun: ")), lines[-1])
+                return printable(last)[:_LOG_LETTERS]
     return ""
 
 

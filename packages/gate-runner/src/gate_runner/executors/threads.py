@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gate_runner.energy import EnergyMeter
-from gate_runner.machine import cores, free_memory
+from gate_runner.machine.energy import EnergyMeter
+from gate_runner.machine.resources import cores, free_memory
 
 if TYPE_CHECKING:
     from gate_runner.settings import Settings

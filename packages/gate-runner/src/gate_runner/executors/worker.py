@@ -1,6 +1,6 @@
-"""The process that computes: it loads the encoder once, and takes parts from its standard input until that ends.
+"""The process that computes: it loads the encoder once, and takes units from its standard input until that ends.
 
-Both directions are lines of JSON. In: ``{"open": {"encoder", "device"}}``, ``{"part": {...}}``. Out: ``opened``,
+Both directions are lines of JSON. In: ``{"open": {"encoder", "device"}}``, ``{"unit": {...}}``. Out: ``opened``,
 ``refused``, ``progress``, ``result``, ``busy`` and ``storage``, each under ``"event"``. When standard input ends,
 because the process that started this one is gone, this one ends too, in the middle of whatever it does.
 """
@@ -23,7 +23,7 @@ from gate_runner.errors import StorageError, UsageError
 from wary_files.locks import BusyError
 
 if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
+    from vision_features.encoders.encoder import Encoder
 
 COMMAND = [sys.executable, "-P", "-c", "from gate_runner.executors.worker import main; main()"]
 """``-P``: a file beside the user that is called like a library must not be imported in its place."""
@@ -66,7 +66,7 @@ class Worker:
             if "open" in order:
                 self.say(self.open(**order["open"]))
             else:
-                self.say(self.compute(order["part"]))
+                self.say(self.compute(order["unit"]))
 
     def say(self, event: Mapping[str, Any]) -> None:
         """Write one line."""
@@ -78,8 +78,8 @@ class Worker:
     def open(self, encoder: str, device: str) -> dict[str, Any]:
         """Load the encoder."""
         try:
-            from gate_runner.encoders.loading import device_for, load_encoder
-            from gate_runner.machine import circumstances
+            from gate_runner.machine.resources import circumstances
+            from vision_features.encoders.loading import device_for, load_encoder
 
             self.encoder = load_encoder(encoder, device=device_for(device))
             self.description = self.encoder.describe()
@@ -97,13 +97,13 @@ class Worker:
         }
 
     def compute(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Compute a part."""
-        from gate_runner.runs.compute import run_part
-        from gate_runner.runs.part import Part
+        """Compute a unit."""
+        from gate_runner.runs.compute import run_unit
+        from gate_runner.runs.unit import EvalUnit
 
         assert self.encoder is not None
         try:
-            result = run_part(Part.from_mapping(values), self.encoder, self.description, self.progress)
+            result = run_unit(EvalUnit.from_mapping(values), self.encoder, self.description, self.progress)
         except BusyError as error:
             return {"event": "busy", "owner": error.owner}
         except StorageError as error:
@@ -111,7 +111,7 @@ class Worker:
         return {"event": "result", "result": json.loads(result.to_json())}
 
     def progress(self, phase: str, done: int, total: int) -> None:
-        """Pass on how far the part is, not too often."""
+        """Pass on how far the unit is, not too often."""
         now = time.monotonic()
         if phase == self.phase and done < total and now - self.reported_at < _EVERY:
             return

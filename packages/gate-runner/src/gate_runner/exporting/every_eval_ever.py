@@ -13,6 +13,7 @@ import numpy as np
 from gate_data.ragged import Outcomes, Ragged
 from gate_runner.__about__ import __version__
 from gate_runner.exporting.model import Files, ModelName, published
+from gate_runner.runs.item_subsets import interval_level
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks import Score
@@ -116,16 +117,22 @@ def _result(result: Result, score: Score) -> dict[str, Any]:
                 "confidence_interval": {
                     "lower": score.low,
                     "upper": score.high,
-                    "confidence_level": 0.95,
-                    "method": "over test samples: Wilson for proportions, percentile bootstrap otherwise",
+                    "confidence_level": interval_level(result),
+                    "method": _method(result),
                 },
             },
         },
     }
 
 
+def _method(result: Result) -> str:
+    if result.data.get("test_items") is not None:
+        return result.note
+    return "over test samples: Wilson for proportions, percentile bootstrap otherwise"
+
+
 def _one_each(outcomes: Outcomes) -> np.ndarray:
-    """Outcomes by sample; of questions that are kept by the picture that they share, by question."""
+    """Outcomes by sample; of questions that are kept by the image that they share, by question."""
     if not isinstance(outcomes, Ragged):
         return outcomes
     if set(outcomes.columns) != {"question", "right"}:
@@ -134,9 +141,10 @@ def _one_each(outcomes: Outcomes) -> np.ndarray:
 
 
 def _samples(result: Result, outcomes: np.ndarray, evaluation: str, model: ModelName) -> Iterator[dict[str, Any]]:
-    """A line per sample. Inputs are pictures: the line names the sample and the data's digest instead."""
+    """A line per sample. Inputs are images: the line names the sample and the data's digest instead."""
     digest = str(result.data.get("sha256"))
-    for index, outcome in enumerate(outcomes):
+    places = result.data.get("test_items") or range(len(outcomes))
+    for index, outcome in zip(places, outcomes, strict=True):
         raw = f"{published(result.name, result.source)} test sample {index} (data {digest[:16]})"
         yield {
             "schema_version": SCHEMA,

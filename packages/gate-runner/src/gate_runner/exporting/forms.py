@@ -10,9 +10,10 @@ from pathlib import Path
 from gate_runner.errors import DataError, UsageError, printable, unknown
 from gate_runner.exporting import elevater, every_eval_ever, model_card
 from gate_runner.exporting.model import Exported, Files, ModelName, model_name, published
-from gate_runner.files import csv_text, write
+from gate_runner.files import csv_text
 from gate_runner.reports.contents import overviews
-from gate_runner.runs.stored import Stored, StoredRun, as_written, read_runs
+from gate_runner.runs.stored import Stored, StoredRun, explain_malformed, read_runs
+from wary_files.folders import write
 from wary_files.locks import held
 
 _COLUMNS = (
@@ -90,7 +91,7 @@ def export(
     if form != "csv" and any(result.imported for result in run.results):
         raise UsageError(f"{run.path} was imported from another tool: it is exported as csv alone, not as {form}")
     name = model_name(run, model)
-    with as_written([run]):
+    with explain_malformed([run]):
         files = FORMS[form](run, name, organization)
     inside = run.path if folder.absolute().is_relative_to(run.path.absolute()) else folder
     for path in files.contents:

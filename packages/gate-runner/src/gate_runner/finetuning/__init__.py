@@ -1,1 +1,1 @@
-"""Image-text encoders trained on pictures with captions: ``gate-runner finetune``."""
+"""Image-text encoders trained on images with captions: ``gate-runner finetune``."""

@@ -1,4 +1,4 @@
-"""Pictures of captioned samples as rows of a training: read ahead, and augmented alike for the two of a pair."""
+"""Images of captioned samples as rows of a training: read ahead, and augmented alike for the two of a pair."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gate_runner.finetuning.pairs import CaptionedSplit
+from gate_data.captioned import CaptionedSplit
 from gate_runner.tasks.augmentation import Change, change_of, varied
 from vision_adapters.rows import Draw, SampleRows, sample_generator
 
 if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
+    from vision_features.encoders.encoder import Encoder
 
 
 class PictureRows:
-    """Pictures of samples ``[b, u, 3, s, s]``, the next batch read in a thread while a training uses the last.
+    """Images of samples ``[b, u, 3, s, s]``, the next batch read in a thread while a training uses the last.
 
     Batches that are drawn are augmented, not rows that are asked for.
     """
@@ -35,7 +35,7 @@ class PictureRows:
         return len(self.split)
 
     def __getitem__(self, rows: Any, /) -> Tensor:
-        """The pictures of these samples."""
+        """The images of these samples."""
         numbers = list(range(len(self)))[rows] if isinstance(rows, slice) else [int(row) for row in rows]
         pictures = self.split.pictures
         if isinstance(pictures, Tensor):
@@ -76,7 +76,7 @@ class _Made:
         self.rows = rows
 
     def __call__(self, index: int, generator: torch.Generator | None) -> Tensor:
-        """The pictures of a sample."""
+        """The images of a sample."""
         shown = self.rows[torch.tensor([index])][0]
         change = self.rows.change
         return shown if generator is None or change is None else varied(shown, change, generator)

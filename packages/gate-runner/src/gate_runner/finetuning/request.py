@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from eqsim import ClipEqSimLoss, build_loss
+from gate_data.captioned import Captioned
 from gate_runner.errors import UsageError
 from gate_runner.finetuning.loss_settings import LOSS_SETTINGS, loss_settings, pairs_of, share_of_hard
-from gate_runner.finetuning.pairs import Captioned
 from gate_runner.finetuning.several import read_several
 from gate_runner.tasks.recipes import checked_augmentation
 
@@ -24,7 +24,7 @@ class FinetuneRequest:
     """All that decides a training, by the names of the options of `gate-runner finetune`, whose help says what each is.
 
     ``also`` are further sets of pictures, trained on together with ``pairs``. ``add`` are terms of `eqsim.build_loss`,
-    ``settings`` NAME=VALUE of `loss_settings.NAMES`; the two pictures of a known pair are augmented alike.
+    ``settings`` NAME=VALUE of `loss_settings.NAMES`; the two images of a known pair are augmented alike.
     """
 
     pairs: str
@@ -137,7 +137,7 @@ class FinetuneRequest:
         )
 
     def read(self) -> Captioned:
-        """Its pictures and captions."""
+        """Its images and captions."""
         return read_several(
             (self.pairs, *self.also),
             table_of=self.table,

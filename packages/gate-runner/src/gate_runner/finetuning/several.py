@@ -1,4 +1,4 @@
-"""Several sets of captioned pictures as one to train on: Flickr30k and COCO, or shards of many sources."""
+"""Several sets of captioned images as one to train on: Flickr30k and COCO, or shards of many sources."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from gate_data.captioned import Captioned, CaptionedSplit
 from gate_data.pictures import Pictures
 from gate_runner.errors import DataError
-from gate_runner.finetuning.pairs import Captioned, CaptionedSplit, read_captioned
+from gate_runner.finetuning.pairs import read_captioned
 
 
 def read_several(names: Sequence[str], **how: Any) -> Captioned:
@@ -19,7 +20,7 @@ def read_several(names: Sequence[str], **how: Any) -> Captioned:
         how: further arguments of `read_captioned`, which hold for each set: ``limit`` counts in each.
 
     Raises:
-        DataError: sets that cannot be in one batch: known pairs beside single pictures, files beside pictures in
+        DataError: sets that cannot be in one batch: known pairs beside single images, files beside images in
             memory, or files that are read in another way; or a file that one set trains on and another holds out. The
             message has both names.
     """
@@ -39,12 +40,12 @@ def _joined(names: Sequence[str], splits: Sequence[CaptionedSplit]) -> Captioned
     for name, split in zip(names[1:], splits[1:], strict=True):
         if split.pictures_each != first.pictures_each:
             raise DataError(
-                f"{names[0]} has {first.pictures_each} pictures a sample, and {name} {split.pictures_each}: train on "
-                "known pairs and on single pictures apart"
+                f"{names[0]} has {first.pictures_each} images a sample, and {name} {split.pictures_each}: train on "
+                "known pairs and on single images apart"
             )
         if _kind(split) != _kind(first):
             raise DataError(
-                f"pictures of {names[0]} are {_kind(first)}, those of {name} {_kind(split)}: write both as files, read "
+                f"images of {names[0]} are {_kind(first)}, those of {name} {_kind(split)}: write both as files, read "
                 "alike"
             )
     captions = [forms for split in splits for forms in split.captions]

@@ -1,4 +1,4 @@
-"""An image-text encoder trained on pictures with captions: one request, the one trainer, a folder with a card."""
+"""An image-text encoder trained on images with captions: one request, the one trainer, a folder with a card."""
 
 from __future__ import annotations
 
@@ -13,16 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from eqsim import ClipEqSimLoss
-from gate_runner.encoders import load_encoder
-from gate_runner.encoders.loading import device_for
-from gate_runner.encoders.named import read_card
-from gate_runner.encoders.probe import probe
-from gate_runner.encoders.spec import agree
-from gate_runner.encoders.tuned import save_tuned
+from gate_data.captioned import Captioned, CaptionedSplit
 from gate_runner.errors import EncoderError, StorageError, UsageError
 from gate_runner.files import DISK
 from gate_runner.finetuning.hard_batches import HardRows, nearest_others
-from gate_runner.finetuning.pairs import Captioned, CaptionedSplit
 from gate_runner.finetuning.picture_rows import PictureRows
 from gate_runner.finetuning.request import LOCATED, RATES, FinetuneRequest
 from gate_runner.runs.ranks import training_processes
@@ -31,20 +25,26 @@ from vision_adapters.finetune import choose_weights, recompute_blocks
 from vision_adapters.training import Recipe, fit, wise_ft
 from vision_adapters.training.checkpoint import changing_state
 from vision_adapters.training.pairs import ChosenRows, DualEncoder, features_of_batch, recall_at_1
+from vision_features.encoders import load_encoder
+from vision_features.encoders.loading import device_for
+from vision_features.encoders.named import read_card
+from vision_features.encoders.probe import probe
+from vision_features.encoders.spec import agree
+from vision_features.encoders.tuned import save_tuned
 from wary_files.locks import BusyError, held
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-    from gate_runner.encoders.encoder import Encoder
     from vision_adapters.training.outcome import Fit, Validation
+    from vision_features.encoders.encoder import Encoder
 
 _SIGLIP_BIAS = -10.0
 _ENCODED = 64
 EVIDENCE = 30
 """Held-out samples below which a recall says nothing."""
 _IN_MEMORY = 2**29
-"""Bytes of held-out pictures up to which they are decoded once."""
+"""Bytes of held-out images up to which they are decoded once."""
 Say = Callable[[str], None]
 
 
@@ -78,7 +78,7 @@ class Materials:
 
 
 def finetune(request: FinetuneRequest, say: Say = lambda line: None) -> Path:
-    """Train an encoder on pictures with captions, and keep it in a folder that every command takes.
+    """Train an encoder on images with captions, and keep it in a folder that every command takes.
 
     Where the folder is there already, of the same request, data, start and teacher, nothing is trained; a training that
     was interrupted goes on from its last validation, to the same bits. ``say`` is told what was found, and each
@@ -209,7 +209,7 @@ def _refuse_terms(loss: ClipEqSimLoss, data: Captioned) -> None:
     if settings.needs_known_pairs and data.train.pictures_each == 1:
         name = "eqsim:relative" if settings.mode == "relative" else "pair"
         raise UsageError(
-            f"--add {name} runs over known pairs of pictures, and there are none: give pairs of eqben build, or a "
+            f"--add {name} runs over known pairs of images, and there are none: give pairs of eqben build, or a "
             "table with image, image2, caption and caption2"
         )
     if settings.hard_weight and not any(data.train.negatives):
@@ -309,7 +309,7 @@ class _Training:
         return dual
 
     def _teacher_rows(self) -> tuple[ChosenRows, ...]:
-        """The frozen encoder's features of every picture and caption, encoded once."""
+        """The frozen encoder's features of every image and caption, encoded once."""
         split = self.train
         teacher = self.other_teacher or self.encoder
         if teacher.text is None or teacher.logit_scale is None:
@@ -404,7 +404,7 @@ class _Training:
         return terms
 
     def _held_out(self) -> PictureRows | Tensor:
-        """The held-out pictures: decoded once where they are few, read again at each validation beyond that."""
+        """The held-out images: decoded once where they are few, read again at each validation beyond that."""
         if self._decoded is None:
             rows = PictureRows(self.validation, self.encoder)
             size = math.prod(rows[:1].shape) * len(rows)
@@ -413,7 +413,7 @@ class _Training:
 
     @torch.no_grad()
     def recall(self, module: nn.Module) -> float:
-        """Recall at 1 among the held-out pictures and their first captions, both ways."""
+        """Recall at 1 among the held-out images and their first captions, both ways."""
         rows, split = self._held_out(), self.validation
         texts = [forms[0] for forms in split.captions]
         parts: list[dict[str, Tensor]] = []

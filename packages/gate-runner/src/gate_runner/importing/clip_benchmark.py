@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gate_runner.errors import DataError
-from gate_runner.importing.entry import Entry, Reading, Rows, direction_of, number, our_metric, whole
+from gate_runner.importing.entry import Entry, Reading, Rows, direction_of, named, our_metric, score, whole
 
 _TASKS = {
     "zeroshot_classification": "zero-shot",
@@ -58,14 +58,19 @@ def read_json(content: Mapping[str, Any], path: str) -> Reading:
 
 
 def _row(reading: Reading, about: Mapping[str, Any], metrics: Mapping[str, Any], path: str, place: str) -> None:
-    model, data = _model(about), str(about.get("dataset") or about.get("downstream_dataset") or "").strip()
+    model, data = (
+        _model(about, f"{path}, {place}"),
+        named(about.get("dataset") or about.get("downstream_dataset"), f"{path}, {place}, dataset"),
+    )
     if not model or not data:
         raise DataError(f"{path}, {place}: the {'data set' if model else 'model'} is empty; expected its name")
-    task = str(about.get("task") or "")
-    shots = whole(about.get("fewshot_k") if number_like(about.get("fewshot_k")) else None, path, 0)
+    task = named(about.get("task"), f"{path}, {place}, task")
+    shots = whole(
+        about.get("fewshot_k") if number_like(about.get("fewshot_k")) else None, f"{path}, {place}, fewshot_k", 0
+    )
     seed = whole(about.get("seed"), f"{path}, {place}, seed", 0)
     ending = [f"{shots}-shot" if shots else "linear-probe"] if task == "linear_probe" else []
-    language = str(about.get("language") or "en")
+    language = named(about.get("language"), f"{path}, {place}, language", "en")
     ending += [language] if language != "en" else []
     name = data.removeprefix("wds/")
     benchmark = f"{name}@{','.join(ending)}" if ending else name
@@ -74,7 +79,7 @@ def _row(reading: Reading, about: Mapping[str, Any], metrics: Mapping[str, Any],
         if not _SCORE.fullmatch(metric):
             reading.skip(f"column {metric}", "not a score that is known")
             continue
-        value = number(given, f"{path}, {place}, {metric}")
+        value = score(given, metric, f"{path}, {place}, {metric}")
         if value is not None:
             values.append(
                 Entry(
@@ -98,7 +103,8 @@ def number_like(value: Any) -> bool:
     return value not in (None, "", "-1", "-1.0", -1, -1.0)
 
 
-def _model(about: Mapping[str, Any]) -> str:
+def _model(about: Mapping[str, Any], place: str) -> str:
     if about.get("model"):
-        return " ".join(filter(None, [str(about["model"]).strip(), str(about.get("pretrained") or "").strip()]))
-    return str(about.get("model_fullname") or "").strip()
+        parts = [named(about.get(name), f"{place}, {name}") for name in ("model", "pretrained")]
+        return " ".join(filter(None, parts))
+    return named(about.get("model_fullname"), f"{place}, model_fullname")

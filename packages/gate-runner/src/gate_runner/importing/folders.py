@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +14,13 @@ from typing import Any
 
 from gate_runner.errors import DataError, UsageError
 from gate_runner.importing import clip_benchmark, lm_eval, open_clip, torchgeo_bench
-from gate_runner.importing.entry import Entry, Reading, Rows
-from gate_runner.machine import command
+from gate_runner.importing.entry import Entry, Reading, Rows, named
+from gate_runner.machine.resources import command
 from gate_runner.runs.folder import RunFolder, portable
 from gate_runner.runs.results import IMPORTED, SCHEMA, Result
 from gate_runner.tasks.score import Score
 from wary_files.limits import refuse_special, within
+from wary_files.text import parsed_json
 
 _CSV: tuple[tuple[Callable[[Sequence[str]], bool], Callable[[Rows, str], Reading]], ...] = (
     (clip_benchmark.is_csv, clip_benchmark.read_csv),
@@ -80,7 +80,7 @@ def import_scores(
         UsageError: no file, a name to rename that no file has, or a folder that holds another run.
 
     Example:
-        >>> import tempfile
+        >>> import json, tempfile
         >>> folder = Path(tempfile.mkdtemp())
         >>> row = {"dataset": "cars", "model": "ViT-B-32", "pretrained": "openai", "task": "zeroshot_classification"}
         >>> size = (folder / "cars.json").write_text(json.dumps({**row, "metrics": {"acc1": 0.6}}))
@@ -93,7 +93,9 @@ def import_scores(
     readings = {path: read_file(path) for path in paths}
     renames = dict(rename or {})
     names = {entry.benchmark for reading in readings.values() for entry in reading.entries}
-    for name in renames:
+    for name, ours in renames.items():
+        if not named(ours, f"--rename {name}"):
+            raise UsageError(f"--rename {name!r}: the new name is empty")
         if name not in names:
             raise UsageError(f"--rename {name!r}: no score of a benchmark of that name; there are: {_some(names)}")
     groups: dict[str, dict[tuple[str, int], list[tuple[Path, Entry]]]] = {}
@@ -115,8 +117,14 @@ def import_scores(
         raise DataError(f"{', '.join(map(str, paths))}: no score; {_EXPECTED}")
     folders = _folders(groups, Path(output))
     results = {model: _results(model, groups[model], readings) for model in groups}
+    scores = sum(len(result.scores) for listed in results.values() for result in listed)
     for model, folder in folders.items():
         RunFolder(folder).check(_identity(model))
+    for model, folder in folders.items():
+        results[model] = [
+            _joined(RunFolder(folder), result, groups[model][result.benchmark, result.seed], readings)
+            for result in results[model]
+        ]
     for model, folder in folders.items():
         stored = RunFolder(folder)
         stored.claim(_identity(model), {"command": command(), "imported": sorted({str(path) for path in paths})})
@@ -129,7 +137,7 @@ def import_scores(
     )
     every = [result for listed in results.values() for result in listed]
     tools = {str(path): reading.tool for path, reading in readings.items()}
-    return Imported(folders, sum(len(result.scores) for result in every), len(every), skipped, tools)
+    return Imported(folders, scores, len(every), skipped, tools)
 
 
 def read_file(path: Path) -> Reading:
@@ -153,7 +161,7 @@ def read_file(path: Path) -> Reading:
 
 def _read_json(text: str, path: Path) -> Reading:
     try:
-        content = json.loads(text)
+        content = parsed_json(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not whole JSON: {error}; {_EXPECTED}") from None
     for is_its, read in _JSON:
@@ -202,7 +210,7 @@ def _folders(models: Mapping[str, Any], output: Path) -> dict[str, Path]:
     taken: set[str] = set()
     folders = {}
     for model in sorted(models):
-        name = portable(model)[:150].rstrip(". ")
+        name = portable(model).encode()[:150].decode(errors="ignore").rstrip(". ") or "model"
         name = next(
             candidate
             for copy in count(1)
@@ -215,6 +223,25 @@ def _folders(models: Mapping[str, Any], output: Path) -> dict[str, Path]:
 
 def _identity(model: str) -> dict[str, Any]:
     return {"encoder": {"spec": model}, "schema": SCHEMA, IMPORTED: True}
+
+
+def _joined(
+    folder: RunFolder, result: Result, listed: Sequence[tuple[Path, Entry]], readings: Mapping[Path, Reading]
+) -> Result:
+    """Return a result with what an earlier import has of other metrics; scores of the same metric are replaced."""
+    path = folder.result_file(result.name, result.seed)
+    if not path.exists():
+        return result
+    before = Result.from_file(path)
+    files = {entry.metric: file for file, entry in listed}
+    now = {score.metric: score for score in result.scores}
+    for score in before.scores:
+        if score.metric in now and score.value != now[score.metric].value:
+            place = f"{result.name}, {score.metric}: {now[score.metric].value:g} for {score.value:g}"
+            readings[files[score.metric]].skip(place, "replaces a score of an earlier import")
+    earlier = [now.pop(score.metric, score) for score in before.scores]
+    tools = [before.note, *([result.note] if result.note not in before.note else [])]
+    return replace(result, scores=(*earlier, *now.values()), note="; ".join(tools), data={**before.data, **result.data})
 
 
 def _results(

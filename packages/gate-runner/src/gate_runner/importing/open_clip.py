@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from gate_runner.errors import DataError
-from gate_runner.importing.entry import Entry, Reading, Rows, number, our_metric
+from gate_runner.importing.entry import Entry, Reading, Rows, named, our_metric, score
 
 _ABOUT = ("name", "model", "pretrained", "version", "params (M)", "FLOPs (B)")
 _ACCURACY = frozenset({
@@ -32,7 +32,7 @@ def read_csv(rows: Rows, path: str) -> Reading:
     """Read every cell of a data set; columns that are means of others are left out."""
     reading = Reading("open_clip")
     for line, row in rows:
-        model = " ".join(filter(None, [*row.values()][:2]))
+        model = named(" ".join(filter(None, [*row.values()][:2])), f"{path}, line {line}, model")
         if not model:
             raise DataError(f"{path}, line {line}: the model is empty; expected its name")
         for column, text in row.items():
@@ -41,11 +41,11 @@ def read_csv(rows: Rows, path: str) -> Reading:
             if _MEAN.search(column) and "jaccard" not in column:
                 reading.skip(f"column {column}", "a mean of others")
                 continue
-            value = number(text, f"{path}, line {line}, {column}")
+            benchmark, task, metric = _named(named(column, f"{path}, line 1"))
+            value = score(text, "acc" if metric == "score" else metric, f"{path}, line {line}, {column}")
             if value is None:
                 reading.skip(f"line {line}, {column}", "no score")
                 continue
-            benchmark, task, metric = _named(column)
             reading.entries.append(Entry(model, benchmark, task, metric, value, f"line {line}, {column}"))
     return reading
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 
 from gate_runner.errors import DataError
-from gate_runner.importing.entry import Entry, Reading, Rows, direction_of, number, whole
+from gate_runner.importing.entry import Entry, Reading, Rows, direction_of, interval, named, number, score, whole
 
 _NEEDED = ("dataset", "method", "metric_name", "metric_value", "name")
 _VARIANTS = ("bands", "normalization", "image_size", "interpolation", "partition", "c_range_stop")
@@ -40,24 +40,24 @@ def read_csv(rows: Rows, path: str) -> Reading:
             raise DataError(
                 f"{path}, {place}: the {'data set' if row['name'] else 'model'} is empty; expected its name"
             )
-        value = number(row["metric_value"], f"{path}, {place}, metric_value")
+        value = score(row["metric_value"], row["metric_name"], f"{path}, {place}, metric_value")
         if value is None:
             reading.skip(place, "no score")
             continue
         ends = [number(row.get(column, ""), f"{path}, {place}, {column}") for column in ("ci_lower", "ci_upper")]
         low, high = (math.nan if end is None else end for end in ends)
-        if low == high == 0 != value:
-            low = high = math.nan
+        low, high = (math.nan, math.nan) if low == high == 0 != value else interval(low, high, f"{path}, {place}")
         samples = whole(row.get("n_test", ""), f"{path}, {place}, n_test", -1)
-        named = [_plain(row[column]) for column in _VARIANTS if len(varied[row["name"]][column]) > 1]
-        label = f"{row['name']} ({', '.join(filter(None, named))})" if any(named) else row["name"]
+        ways = [_plain(row[column]) for column in _VARIANTS if len(varied[row["name"]][column]) > 1]
+        label = f"{row['name']} ({', '.join(filter(None, ways))})" if any(ways) else row["name"]
+        benchmark = f"{row['dataset']}@{row['method']}" if row["method"] else row["dataset"]
         metric = "acc@1" if row["metric_name"] == "accuracy" else row["metric_name"]
         reading.entries.append(
             Entry(
-                label,
-                f"{row['dataset']}@{row['method']}" if row["method"] else row["dataset"],
+                named(label, f"{path}, {place}, name"),
+                named(benchmark, f"{path}, {place}, dataset"),
                 "image-classification" if metric == "acc@1" else "multi-label",
-                metric,
+                named(metric, f"{path}, {place}, metric_name", "unknown"),
                 value,
                 place,
                 direction_of(metric),

@@ -15,22 +15,22 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.own import adopt
 from gate_runner.errors import DataError, UsageError
-from gate_runner.features import images_at
-from gate_runner.machine import circumstances, command
+from gate_runner.machine.resources import circumstances, command
 from gate_runner.runs.folder import RunFolder
-from gate_runner.runs.request import Names, make_request, own_files, parts_of
+from gate_runner.runs.request import Names, eval_units_of, make_request, own_files
 from gate_runner.runs.results import SCHEMA
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, Score, run_task
 from gate_runner.tasks.augmentation import Augmented, kept_generators
 from vision_adapters.rows import sample_generator
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.own import adopt
+from vision_features.features import images_at
 
 if TYPE_CHECKING:
     from gate_data.data import Data
-    from gate_runner.runs.part import Part
+    from gate_runner.runs.unit import EvalUnit
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 256
@@ -131,7 +131,7 @@ class Monitor:
         self.every, self.share, self.name, self.pick = every, _share(budget), name, pick
         settings = Settings(limit=limit, batch_size=batch_size, data_root=data_root, seeds=(seed,))  # type: ignore[arg-type]  # it reads paths
         self.request = make_request(benchmarks, output=output, settings=settings)
-        self.parts = parts_of(self.request)
+        self.parts = eval_units_of(self.request)
         self.folder = RunFolder(self.request.output)
         self.readings: list[Reading] = []
         self.postponed: list[int] = []
@@ -225,7 +225,7 @@ class Monitor:
                     _LOG.warning("monitor at step %d: %s: %s", step, part.name, failed[part.name])
         return Reading(step, scores, geometry, time.monotonic() - begin, failed)
 
-    def _scored(self, part: Part, encoder: Encoder, step: int, geometry: Mapping[str, float]) -> tuple[Score, ...]:
+    def _scored(self, part: EvalUnit, encoder: Encoder, step: int, geometry: Mapping[str, float]) -> tuple[Score, ...]:
         start = time.monotonic()
         job = Job(encoder, part.benchmark, self._loaded(part, encoder), part.settings, part.seed)
         outcome = run_task(job)
@@ -256,12 +256,12 @@ class Monitor:
             self.folder.save(result, outcome.samples, predicted=outcome.predicted)
         return outcome.scores
 
-    def _loaded(self, part: Part, encoder: Encoder) -> Data[Any]:
+    def _loaded(self, part: EvalUnit, encoder: Encoder) -> Data[Any]:
         if part.name not in self._data:
             self._data[part.name] = part.load(encoder.image_size)
         return self._data[part.name]
 
-    def _earlier(self, part: Part, step: int, field: str) -> list[Mapping[str, Any]]:
+    def _earlier(self, part: EvalUnit, step: int, field: str) -> list[Mapping[str, Any]]:
         """The curve so far, also of an earlier process; what lies after this step is of a training that was cut."""
         try:
             result = self.folder.finished(part.name, part.seed)

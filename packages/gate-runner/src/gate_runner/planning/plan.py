@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from gate_runner.encoders.loading import device_for
 from gate_runner.errors import UsageError
-from gate_runner.executors.slot import Slot
 from gate_runner.executors.threads import workers_for
-from gate_runner.files import write
-from gate_runner.runs.estimated import chosen_of, estimate_note, is_adaptive
+from gate_runner.executors.worker_process import WorkerProcess
 from gate_runner.runs.folder import RunFolder
-from gate_runner.runs.part import Part
-from gate_runner.runs.request import RunRequest, parts_of
-from gate_runner.signatures import words_for
+from gate_runner.runs.item_subsets import chosen_of, estimate_note, is_adaptive
+from gate_runner.runs.request import RunRequest, eval_units_of
+from gate_runner.runs.unit import EvalUnit
+from gate_runner.settings.signatures import words_for
+from vision_features.encoders.loading import device_for
+from wary_files.folders import write
 
 SCHEMA = "gate-runner/plan/2"
 _EXHAUSTIVE = 16
@@ -25,7 +25,7 @@ _EXHAUSTIVE = 16
 
 
 @dataclass(frozen=True)
-class PartPlan:
+class UnitPlan:
     """One benchmark and seed of a plan."""
 
     benchmark: str
@@ -69,7 +69,7 @@ class Plan:
 
     encoder: str
     startup_seconds: float
-    parts: tuple[PartPlan, ...]
+    parts: tuple[UnitPlan, ...]
     workers: int = 1
     probe_seconds: float = 0.0
     choice: Choice | None = None
@@ -90,11 +90,11 @@ class Plan:
 
 def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
     """Measure what a run will take, on a few samples and steps of each benchmark, and write it into the run folder."""
-    from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.probe import probe as check
+    from vision_features.encoders import load_encoder
+    from vision_features.encoders.probe import probe as check
 
     begin = time.monotonic()
-    parts = parts_of(request)
+    parts = eval_units_of(request)
     workers = workers_for(request.settings, len(parts))
     device = device_for(request.settings.device)
     if isinstance(request.encoder, str):
@@ -119,7 +119,7 @@ def plan(request: RunRequest, *, budget: float | None = None) -> Plan:
 
 def _startup(encoder: str, device: str) -> float:
     """Seconds to start a worker and load the encoder in it."""
-    slot = Slot(encoder, device)
+    slot = WorkerProcess(encoder, device)
     start = time.monotonic()
     try:
         slot.open()
@@ -128,12 +128,12 @@ def _startup(encoder: str, device: str) -> float:
         slot.close()
 
 
-def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, Any]]]:
+def _probed(parts: Sequence[EvalUnit], encoder: Any) -> list[tuple[EvalUnit, dict[str, Any]]]:
     """Each part with what its benchmark's first seed took; of a sweep, its first unit of equal shots and tuning."""
     from gate_runner.planning.probe import probe
 
     measured: dict[tuple[object, ...], dict[str, Any]] = {}
-    planned: list[tuple[Part, dict[str, Any]]] = []
+    planned: list[tuple[EvalUnit, dict[str, Any]]] = []
     encoded: set[str] = set()
     for part in parts:
         name, variant = part.name.partition("@")[0], part.benchmark.training.get("variant")
@@ -152,13 +152,13 @@ def _probed(parts: Sequence[Part], encoder: Any) -> list[tuple[Part, dict[str, A
     return planned
 
 
-def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartPlan:
+def _planned(part: EvalUnit, request: RunRequest, measured: dict[str, Any]) -> UnitPlan:
     items, chosen, note = part.settings.items, chosen_of(part), ""
     if is_adaptive(part):
         note = f"by blocks until ± {part.settings.until:g} points: at most so long"
     elif items is not None and chosen is not None:
         note = estimate_note(chosen, items.level)
-    return PartPlan(
+    return UnitPlan(
         part.benchmark.id,
         part.name,
         part.seed,
@@ -170,7 +170,7 @@ def _planned(part: Part, request: RunRequest, measured: dict[str, Any]) -> PartP
     )
 
 
-def _command_for(part: Part, request: RunRequest) -> tuple[str, ...]:
+def _command_for(part: EvalUnit, request: RunRequest) -> tuple[str, ...]:
     """The command line that runs one part alone."""
     if not isinstance(request.encoder, str):
         return ()
@@ -181,7 +181,7 @@ def _command_for(part: Part, request: RunRequest) -> tuple[str, ...]:
     return (*words, *words_for(alone))
 
 
-def _within(planned: list[PartPlan], budget: float, workers: int) -> tuple[list[PartPlan], Choice]:
+def _within(planned: list[UnitPlan], budget: float, workers: int) -> tuple[list[UnitPlan], Choice]:
     """What a budget keeps; parts that are done, or would fail, cost nothing."""
     cost: dict[str, float] = {}
     for part in planned:

@@ -17,21 +17,21 @@ from torch import Tensor
 from gate_data.data import Data
 from gate_data.request import Size
 from gate_runner.benchmarks import DataRequest
-from gate_runner.encoders.blocks import Blocks, summary
-from gate_runner.encoders.encoder import Encoder, PatchFeatures
-from gate_runner.encoders.probe import chosen_precision
 from gate_runner.errors import EncoderError
-from gate_runner.features.cache import IN_MEMORY
-from gate_runner.machine import PeakMemory
-from gate_runner.runs.estimated import chosen_of
-from gate_runner.runs.part import Part
+from gate_runner.machine.resources import PeakMemory
+from gate_runner.runs.item_subsets import chosen_of
+from gate_runner.runs.unit import EvalUnit
 from gate_runner.tasks import Job, TaskType, find_task_type, run_task
-from gate_runner.tasks.backbone import untouched
+from gate_runner.tasks.backbone import preserved_encoder
 from gate_runner.tasks.fitting import rate_factors
+from gate_runner.tasks.head_initialisation import head_first, head_settings, starts_at_solved
 from gate_runner.tasks.recipes import recipe_for
-from gate_runner.tasks.started import head_first, head_settings, starts_at_solved
 from vision_adapters.training.rates import work
 from vision_adapters.training.shared import each_tensor
+from vision_features.encoders.blocks import Blocks, summary
+from vision_features.encoders.encoder import Encoder, PatchFeatures
+from vision_features.encoders.probe import chosen_precision
+from vision_features.features.cache import IN_MEMORY
 
 Given = TypeVar("Given", Tensor, Blocks)
 
@@ -84,7 +84,7 @@ class _Noting(DataRequest):
         return super().cap(count)
 
 
-def count(part: Part, few: int, size: Size) -> Counted:
+def count(part: EvalUnit, few: int, size: Size) -> Counted:
     """Load a few samples of each split and find out how many the run will load.
 
     Sources that make their samples ask the request how many to make, and are asked for few; the time grows with the
@@ -214,7 +214,7 @@ class _Timed:
 
     def __init__(self, job: Job, clock: _Clock) -> None:
         memory, self.base, start = PeakMemory(), _resident(), time.perf_counter()
-        with nullcontext() if job.settings.tune == "frozen" else untouched(job.encoder):
+        with nullcontext() if job.settings.tune == "frozen" else preserved_encoder(job.encoder):
             self.outcome = run_task(job)
         self.spent, self.gaps = job.phases.seconds, clock.gaps
         self.rest = max(0.0, time.perf_counter() - start - sum(self.spent.values()))
@@ -229,12 +229,12 @@ class _Timed:
         return int(max(self.base, self.peaks.get("peak_bytes", self.base)) + growth * pixels + more)
 
 
-def probe(part: Part, encoder: Encoder) -> Estimate:
+def probe(part: EvalUnit, encoder: Encoder) -> Estimate:
     """Time a benchmark in small."""
     return _frozen(part, encoder) if part.settings.tune == "frozen" else _trained(part, encoder)
 
 
-def _frozen(part: Part, encoder: Encoder) -> Estimate:
+def _frozen(part: EvalUnit, encoder: Encoder) -> Estimate:
     task, training = find_task_type(part.benchmark.task), {**part.benchmark.training}
     few = max(task.probe_samples, min(256, int(training.get("batch_size", 0))))
     training |= {name: _STEPS for name in ("steps", "validate_every") if name in training}
@@ -242,7 +242,7 @@ def _frozen(part: Part, encoder: Encoder) -> Estimate:
     sampler, clock = Sampler(encoder), _Clock()
     short = replace(part.benchmark, training=training)
     wrapped = sampler.wrapped()
-    wrapped.precision = chosen_precision(encoder, part.settings, counted.data)
+    wrapped.precision = chosen_precision(encoder, part.settings.feature_precision, counted.data)
     timed = _Timed(Job(wrapped, short, counted.data, part.settings, part.seed, progress=clock), clock)
     size = int(4 * sampler.values / max(1, sum(counted.here)) * sum(counted.samples))
     phases = {
@@ -273,10 +273,10 @@ def _new_texts(counted: Counted) -> float:
     return float(max(1.0, counted.times_all) ** exponent)
 
 
-def _train_seconds(part: Part, task: TaskType, counted: Counted, timed: _Timed) -> float:
+def _train_seconds(part: EvalUnit, task: TaskType, counted: Counted, timed: _Timed) -> float:
     """Steps at the median step's time, and validations that grow with the split; episodes are as many as in the run."""
     training, spent = part.benchmark.training, timed.spent.get("train", 0.0)
-    if task.trains and "steps" not in training:
+    if task.trains and ("steps" not in training or timed.outcome.training.get("steps") == 0):
         return spent * (counted.times(0) if task.grows else 1.0)  # a solved head
     if task.fits:
         return spent * min(task.fits, counted.samples[0]) / max(1, counted.here[0])
@@ -298,7 +298,7 @@ def _batch_growth(counted: Counted, batch: int) -> float:
     return min(batch, counted.samples[0]) / max(1, min(batch, counted.here[0])) if batch else 1.0
 
 
-def _trained(part: Part, encoder: Encoder) -> Estimate:
+def _trained(part: EvalUnit, encoder: Encoder) -> Estimate:
     """Time a training in small: four steps with the recipe's batch, a validation, a test."""
     task, settings = find_task_type(part.benchmark.task), part.settings
     if encoder.module is None:
@@ -309,7 +309,8 @@ def _trained(part: Part, encoder: Encoder) -> Estimate:
     first = head_first(Job(encoder, part.benchmark, counted.data, settings, part.seed))
     fields = {"steps": steps, "validate_every": max(1, steps), **({"head_start": "random"} if first else {})}
     short = settings.changed(recipe_fields={**settings.recipe_fields, **fields}, keep_zero_shot=(), wise_ft=None)
-    head = _frozen(replace(part, settings=head_settings(settings)), encoder) if first else None
+    stepped = replace(part.benchmark, training={**part.benchmark.training, "head": "transformer"})  # where it has one
+    head = _frozen(replace(part, benchmark=stepped, settings=head_settings(settings)), encoder) if first else None
     clock = _Clock()
     job = Job(encoder, part.benchmark, counted.data, short, part.seed, progress=clock)
     timed = _Timed(job, clock)

@@ -10,7 +10,8 @@ from typing import Any
 
 from gate_data.imports import named
 from gate_runner.charts.table import Table
-from gate_runner.runs.estimated import samples_asked
+from gate_runner.comparison.by_slice import groups_in
+from gate_runner.runs.item_subsets import samples_asked
 from gate_runner.runs.results import IMPORTED, Result, untrained
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
@@ -285,6 +286,7 @@ def _near_best(
         resamples=400,
         permutations=_PERMUTATIONS,
         statistic=statistic,
+        clusters=groups_in([(runs[label], results[label][0]) for label in outcomes]),
     )
     near = {label for label, value in zip(outcomes, p, strict=True) if label != best and value > 0.05}
     return {label: replace(cell, near_best=label in near) for label, cell in cells.items()}

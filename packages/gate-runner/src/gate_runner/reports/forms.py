@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,25 +11,30 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gate_runner.charts.table import Table
-from gate_runner.encoders.taxonomy import read_taxonomy
 from gate_runner.errors import UsageError, printable, unknown
-from gate_runner.files import csv_text, write
+from gate_runner.files import csv_text
 from gate_runner.reports.contents import Cell, Contents, gather, overviews
-from gate_runner.reports.looks import looks
+from gate_runner.reports.feature_views import feature_views
 from gate_runner.reports.page import build_page
 from gate_runner.reports.scores import number
+from gate_runner.reports.shifts import shifts_as_csv
 from gate_runner.reports.slices import slices_as_csv
 from gate_runner.runs.folder import refuse_in_run
 from gate_runner.runs.results import Result
-from gate_runner.runs.stored import Stored, StoredRun, as_written, read_runs
+from gate_runner.runs.stored import Stored, StoredRun, explain_malformed, read_runs
 from gate_runner.runs.suspects import accuracy_range, suspects
 from gate_runner.runs.tested import wrong
+from gate_runner.tasks.elevater.taxonomy import read_taxonomy
+from wary_files.folders import write
+
+Form = Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes", "slices", "suspects", "shifts"]
+"""What a report is written as."""
 
 
 def report(
     *sources: Stored,
     output: str | PathLike[str] | None = None,
-    form: Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes", "slices", "suspects"] = "html",
+    form: Form = "html",
     pictures: int = 4,
     data_root: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
     tests: bool = True,
@@ -44,12 +50,13 @@ def report(
         form: ``"html"`` for the page, or the table of scores as ``"md"``, ``"csv"`` or ``"latex"``; as CSV,
             ``"classes"`` has a row for each class of each classification, ``"confusions"`` one for each confusion,
             ``"slices"`` one for each slice, ``"mistakes"`` one for each test image of your own that was predicted
-            wrongly, with its file, ``"suspects"`` one for each whose label may be wrong.
+            wrongly, with its file, ``"suspects"`` one for each whose label may be wrong, ``"shifts"`` one for each
+            shift, and for each slice under it.
         pictures: hardest test samples that the page shows for each benchmark.
         data_root: folder of original files, or of your own data, for these samples, or several: each benchmark takes
             the first that its data are in.
         tests: mark what a paired test does not show to be worse than another.
-        look: load the first run's encoder, and show on the page the hardest pictures' neighbours in training, a map of
+        look: load the first run's encoder, and show on the page the hardest images' neighbours in training, a map of
             the test split by its features, and what places show.
         encoder: that encoder's spec, where it runs code or is fetched: a run's folder does not decide on that.
         taxonomy: TOML file with ELEVATER's columns of your own encoders, by spec, for a sweep's table of tracks.
@@ -87,8 +94,8 @@ def report(
     if taxonomy is not None:
         runs = _placed(runs, Path(taxonomy))
     look = look and form == "html"
-    after = looks(runs[0], chosen=encoder, pictures=pictures, data_root=roots) if look else []
-    with as_written(runs):
+    after = feature_views(runs[0], chosen=encoder, pictures=pictures, data_root=roots) if look else []
+    with explain_malformed(runs):
         if form == "html":
             text = build_page(runs, pictures=pictures, data_root=roots, tests=tests, after=after)
         else:
@@ -206,11 +213,16 @@ def suspects_as_csv(contents: Contents) -> str:
                 known += 1
                 listed = suspects(tested, predicted)
                 bounds = accuracy_range(tested["truth"], predicted, len(listed))
-                rows += [[run.label, result.name, result.seed, *suspect, *bounds] for suspect in listed]
+                for suspect in listed:
+                    start = [run.label, result.name, result.seed, *suspect[:4]]
+                    second = "" if suspect.cleanlab is None else int(suspect.cleanlab)
+                    of_label = "" if math.isnan(suspect.of_label) else suspect.of_label
+                    rows.append([*start, of_label, suspect.threshold, second, *bounds])
     if not known:
         folders = ", ".join(str(run.path) for run in contents.runs)
         raise UsageError(f"--format suspects needs your own images with confidences; {folders} holds no such result")
-    heads = ["run", "benchmark", "seed", "file", "label", "prediction", "confidence", "threshold"]
+    heads = ["run", "benchmark", "seed", "file", "label", "prediction", "confidence"]
+    heads += ["probability_of_label", "threshold", "cleanlab"]
     return csv_text([*heads, "accuracy", "accuracy_if_all_are_wrong"], rows)
 
 
@@ -228,6 +240,7 @@ _TABLES = {
     "mistakes": mistakes_as_csv,
     "slices": slices_as_csv,
     "suspects": suspects_as_csv,
+    "shifts": shifts_as_csv,
 }
 _STAND_INS = "micro/: synthetic stand-ins, not scores on the real data sets"
 

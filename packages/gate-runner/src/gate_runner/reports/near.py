@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gate_data.errors import DataError
-from gate_data.near import NearSplits
+from gate_data.near_splits import NearSplits
 from gate_data.readers.decode import decode
 from gate_data.readers.source import Source, described
 from gate_runner.charts.markup import Section, document, joined, note, piece

@@ -10,6 +10,7 @@ from gate_runner.charts.markup import Section, document, folded, joined, piece, 
 from gate_runner.reports import sections as parts
 from gate_runner.reports import tiers
 from gate_runner.reports.contents import Contents, gather
+from gate_runner.reports.differences import differences
 from gate_runner.reports.pictures import Roots, examples
 from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
 from gate_runner.reports.reliability import reliability
@@ -20,7 +21,7 @@ from gate_runner.runs.results import ENCODER, IMPORTED
 from gate_runner.runs.stored import StoredRun
 
 if TYPE_CHECKING:
-    from eevee import Board
+    from eevee import Ranking
 
 
 def build_page(
@@ -31,10 +32,13 @@ def build_page(
     tests: bool = True,
     first: Sequence[Section] = (),
     after: Sequence[Section] = (),
+    title: str = "",
+    findings: Sequence[str] = (),
 ) -> str:
     """The report of one or more runs, whose labels are distinct, as a page.
 
-    ``first`` are sections before the others, ``after`` those behind the hardest examples.
+    ``first`` are sections before the others, ``after`` those behind the hardest examples. ``title`` and ``findings``
+    stand in place of the heading and the first sentences that say how the runs rank.
 
     It needs no network and no script, and follows the reader's light or dark setting. ``pictures`` are test samples for
     each benchmark, and for each of its worst confusions; with 0 no data are made.
@@ -44,13 +48,14 @@ def build_page(
     reading = rendered("reading.html", untrained=ENCODER, tested=tests and len(runs) > 1)
     sections = [
         *first,
+        Section("differences", "What differs", differences(contents.runs) if tests else ""),
         Section("scores", "Scores", scores_table(contents)),
         Section("tasks", "Task types", task_types(contents)),
         Section("ranks", "Ranks", ranks(contents, board)),
         Section("tiers", "GATE's tiers", tiers.shown(contents)),
         Section("sets", "Over data sets and shots", parts.over_sets(contents)),
         Section("slices", "By slice", slices(contents)),
-        Section("confusions", "Who is taken for whom", parts.confusions(contents)),
+        Section("confusions", "Confusion matrix", parts.confusions(contents)),
         Section("reliability", "How far probabilities are right", reliability(contents)),
         Section("shifts", "Under shifts", shifts(contents)),
         Section("details", "In detail", parts.details(contents)),
@@ -64,8 +69,10 @@ def build_page(
         Section("runs", "Runs", joined(folded(run.label, piece("listed", _origin(run))) for run in runs)),
         Section("reading", "How to read this", reading),
     ]
-    sentences = _findings(contents, tests, board)
-    return document(_title(contents), _lede(contents), sections=sections, banner=_banner(contents), findings=sentences)
+    sentences = list(findings) or _findings(contents, tests, board)
+    return document(
+        title or _title(contents), _lede(contents), sections=sections, banner=_banner(contents), findings=sentences
+    )
 
 
 def _title(contents: Contents) -> str:
@@ -93,7 +100,7 @@ def stand_ins_banner(stand_ins: int, count: int) -> str:
     )
 
 
-def _findings(contents: Contents, tested: bool, board: Board | None) -> list[str]:
+def _findings(contents: Contents, tested: bool, board: Ranking | None) -> list[str]:
     """Sentences, most important first."""
     sentences = _leader(contents, tested, board) if len(contents.runs) > 1 else _single(contents)
     failed = [row.name for row in contents.rows for cell in row.cells.values() if cell.reason]
@@ -103,7 +110,7 @@ def _findings(contents: Contents, tested: bool, board: Board | None) -> list[str
     return sentences
 
 
-def _leader(contents: Contents, tested: bool, board: Board | None) -> list[str]:
+def _leader(contents: Contents, tested: bool, board: Ranking | None) -> list[str]:
     ranked, means = [row for row in contents.rows if row.ranked], contents.mean_ranks
     if not contents.rows:
         return []
@@ -130,7 +137,7 @@ def _leader(contents: Contents, tested: bool, board: Board | None) -> list[str]:
     return [*sentences, *_places(board)]
 
 
-def _places(board: Board | None) -> list[str]:
+def _places(board: Ranking | None) -> list[str]:
     """Who is tied, where there are runs and benchmarks enough to say it."""
     if board is None:
         return []

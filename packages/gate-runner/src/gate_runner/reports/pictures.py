@@ -1,13 +1,13 @@
-"""The test samples on which encoders do worst, as small pictures, made again from the benchmark's source."""
+"""The test samples on which encoders do worst, as small images, made again from the benchmark's source."""
 
 from __future__ import annotations
 
 import base64
 import io
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,14 @@ from gate_data.ragged import Outcomes, Ragged, taken
 from gate_runner.charts.markup import folded, joined, note, piece
 from gate_runner.errors import UsageError
 from gate_runner.reports.contents import Contents, Row
-from gate_runner.runs.estimated import samples_asked
+from gate_runner.runs.item_subsets import samples_asked
+from gate_runner.runs.unit import pooled
 from gate_runner.tasks.registry import known_task_type
 from paired_scores.paired import value_of
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from gate_data.data import Data
     from gate_data.request import Size
     from gate_runner.runs.results import Result
@@ -37,7 +40,7 @@ _RANKS = ("roc_auc", "average_precision")
 
 
 def examples(contents: Contents, count: int, data_root: Roots) -> str:
-    """Pictures of the hardest test samples of each benchmark, and of its worst confusions; empty for none wanted."""
+    """Images of the hardest test samples of each benchmark, and of its worst confusions; empty for none wanted."""
     if count < 1 or not contents.rows:
         return ""
     explained = (
@@ -46,12 +49,13 @@ def examples(contents: Contents, count: int, data_root: Roots) -> str:
     )
     parts = [note(explained)]
     for row in contents.rows:
-        again, reason = made_again(contents, row, data_root)
+        again, reason = reload_samples(contents, row, data_root)
         shown, reason = again.hardest(count) if again else ([], reason)
         parts.append(piece("headed", row.name))
         if reason:
-            parts.append(note(f"No pictures: {reason}."))
+            parts.append(note(f"No images: {reason}."))
         if shown:
+            parts += [_key(again, shown)] if again and any(example.key for example in shown) else []
             parts.append(piece("pictures", shown))
         for caption, confused in again.confused(count) if again and not reason else ():
             parts.append(folded(caption, piece("pictures", confused)))
@@ -60,7 +64,7 @@ def examples(contents: Contents, count: int, data_root: Roots) -> str:
 
 @dataclass(frozen=True)
 class Example:
-    """A picture of a test sample, at the size in which it is shown."""
+    """An image of a test sample, at the size in which it is shown."""
 
     address: str  # a data: address
     width: int
@@ -69,6 +73,7 @@ class Example:
     truth: str
     predicted: str  # what the encoders took it for; empty where that was not kept
     verdict: str  # how they did
+    key: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)  # classes shown by colour alone
 
     @property
     def caption(self) -> str:
@@ -78,7 +83,7 @@ class Example:
 
 
 @dataclass(frozen=True, eq=False)
-class MadeAgain:
+class ReloadedSamples:
     """The test samples of a row, made again from their source, and what each run did with them."""
 
     row: Row
@@ -97,11 +102,11 @@ class MadeAgain:
         best = [index for index in order[: min(self.task.best, count)] if index not in worst]
         try:
             return [
-                self._example(index, _verdict(metric, [goodness[index] for goodness in by_run]))
+                self.example(index, _verdict(metric, [goodness[index] for goodness in by_run]))
                 for index in [*worst, *best]
             ], ""
         except Exception as error:  # noqa: BLE001 - a plug-in draws these, and the report goes on without them
-            return [], f"its pictures cannot be drawn: {type(error).__name__}: {error}"
+            return [], f"its images cannot be drawn: {type(error).__name__}: {error}"
 
     def confused(self, count: int) -> Iterator[tuple[str, list[Example]]]:
         """Of the first run's most frequent confusions, in words, the samples behind each."""
@@ -113,33 +118,37 @@ class MadeAgain:
         targets = np.asarray(self.data.test.targets)
         for true, guessed, cases in about["confused"][:_CONFUSIONS]:
             behind = (targets == classes.index(true)) & (predicted == classes.index(guessed))
-            examples = [self._example(int(index), "") for index in np.flatnonzero(behind)[:count]]
+            examples = [self.example(int(index), "") for index in np.flatnonzero(behind)[:count]]
             yield f"{true} taken for {guessed}: {cases} of {int((targets == classes.index(true)).sum())}", examples
 
-    def _example(self, index: int, verdict: str) -> Example:
-        pixels, truth = named(self.task.draw)(self.data, self.results[0][1].training, index)
+    def example(self, index: int, verdict: str) -> Example:
+        """Return the image of a tested sample, with its truth and the predictions."""
+        pixels, truth, *keys = named(self.task.draw)(self.data, self.results[0][1].training, index)
         guesses = [(run.label, run.predicted(result)) for run, result in self.results]
-        return Example(*encoded(pixels), index, truth, _answers(self.data, self.task, guesses, index), verdict)
+        answers = _answers(self.data, self.task, guesses, index)
+        return Example(*encoded(pixels), index, truth, answers, verdict, dict(keys[0]) if keys else {})
 
 
 Roots = Path | Sequence[Path] | None
 """Folders of original files or of one's own data: each row takes the first that its run's data are in."""
 
 
-def made_again(
+def reload_samples(
     contents: Contents, row: Row, data_root: Roots = None, *, size: Size = 224
-) -> tuple[MadeAgain | None, str]:
-    """Return the samples of a row, pictures of files at ``size``, or why there are none to show."""
+) -> tuple[ReloadedSamples | None, str]:
+    """Return the samples of a row, images of files at ``size``, or why there are none to show."""
     roots = (data_root,) if isinstance(data_root, Path) else tuple(data_root or ())
     again, reason = None, ""
     for root in roots or (None,):
-        again, reason = _made_again(contents, row, root, size)
+        again, reason = _reload_samples(contents, row, root, size)
         if again is not None or row.source not in ("local", "file"):
             break
     return again, reason
 
 
-def _made_again(contents: Contents, row: Row, data_root: Path | None, size: Size) -> tuple[MadeAgain | None, str]:
+def _reload_samples(
+    contents: Contents, row: Row, data_root: Path | None, size: Size
+) -> tuple[ReloadedSamples | None, str]:
     import torch
 
     from gate_runner.benchmarks import DataRequest, find_benchmark
@@ -155,14 +164,16 @@ def _made_again(contents: Contents, row: Row, data_root: Path | None, size: Size
         own = run.own_file(row.benchmark, data_root)
         benchmark = find_benchmark(row.benchmark) if own is None else own_benchmark(own)
         if row.source == "local" and data_root is None:
-            return None, "its pictures are read from original files: give --data-root"
+            return None, "its images are read from original files: give --data-root"
         skip = bool(result.settings.get("skip_unreadable"))
         near = bool(result.settings.get("drop_near"))
         limit = result.settings.get("limit")
         request = DataRequest(data_root, limit, size, skip_unreadable=skip, drop_near=near)
         with _cached() if row.source == "hub" else nullcontext():
             data = benchmark.load(row.source, request)
-    except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without pictures
+        if result.settings.get("folds") is not None:
+            data = pooled(data)
+    except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without images
         message = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return None, f"its data cannot be made again: {message}"
     if data.digest() != result.data.get("sha256"):
@@ -172,7 +183,7 @@ def _made_again(contents: Contents, row: Row, data_root: Path | None, size: Size
     chosen = result.data.get("test_items")
     if chosen is not None:
         data = replace(data, test=data.test.take(torch.tensor(chosen)))
-    return MadeAgain(row, known_task_type(row.task), data, results), ""
+    return ReloadedSamples(row, known_task_type(row.task), data, results), ""
 
 
 def _cached() -> AbstractContextManager[None]:
@@ -207,6 +218,14 @@ def _worst(mean: np.ndarray, kinds: list[int], count: int) -> list[int]:
             classes.add(kinds[index])
             fresh.append(index)
     return (fresh + [index for index in order if index not in set(fresh)])[:count]
+
+
+def _key(again: ReloadedSamples, shown: Sequence[Example]) -> Markup:
+    """Return the colours of all classes that some images show, in the classes' order, others last."""
+    colours = {name: colour for example in shown for name, colour in example.key.items()}
+    order = {name: number for number, name in enumerate(again.data.classes)}
+    names = sorted(colours, key=lambda name: order.get(name, len(order)))
+    return piece("colours", [(name, "#{:02x}{:02x}{:02x}".format(*colours[name])) for name in names])
 
 
 def _answers(data: Data[Any], task: TaskType, guesses: Sequence[tuple[str, np.ndarray | None]], index: int) -> str:

@@ -9,15 +9,15 @@ import numpy as np
 from gate_data.ragged import Ragged
 from gate_runner.charts.markup import joined, note, table
 from gate_runner.reports.contents import Contents, Row
-from gate_runner.runs.estimated import samples_asked
+from gate_runner.runs.item_subsets import samples_asked
 from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
-    from eevee import Board, Outcomes
+    from eevee import Outcomes, Ranking
     from eevee.answers.leaderboard import Place
 
 
-def ranks(contents: Contents, others: Board | None) -> str:
+def ranks(contents: Contents, others: Ranking | None) -> str:
     """A row for each run, and what is decided; ``others`` is the board on other benchmarks.
 
     Empty where there are too few runs or benchmarks to say it.
@@ -58,7 +58,7 @@ def between(first: int, last: int) -> str:
     return f"{first} to {last}" if last > first else str(first)
 
 
-def on_other_benchmarks(contents: Contents) -> Board | None:
+def on_other_benchmarks(contents: Contents) -> Ranking | None:
     """None for too few runs, or benchmarks that they share."""
     from eevee import Benchmark, EeveeError, Metric, ResultTable, rank_models
 
@@ -77,7 +77,7 @@ def _value(row: Row, label: str) -> float:
     return float("nan") if cell is None or cell.value is None else cell.value
 
 
-def on_other_samples(contents: Contents) -> Board | None:
+def on_other_samples(contents: Contents) -> Ranking | None:
     """None for too few runs, or no benchmark that all finished with a score for each sample."""
     from eevee import EeveeError, rank_outcomes
 

@@ -41,11 +41,16 @@ def _diagram(name: str, record: Mapping[str, Any]) -> str:
     for when in ("before", "after") if labels else ("before",):
         lines.append((when, [_dot(row) for row in record[f"bins_{when}"]]))
     rows = [[shown, *(_cell(record[when][metric]) for when in ("before", "after"))] for metric, shown in _NAMES.items()]
-    rests = f"temperature {record['temperature']:.3g} from {labels:,} labels ({how})" if labels else "not calibrated"
+    share = f", uniform share {record['uniform']:.2g}" if record.get("uniform") else ""
+    fitted = f"temperature {record['temperature']:.3g}{share}"
+    rests = f"{fitted} from {labels:,} labels ({how})" if labels else "not calibrated"
+    if floor := record.get("floor_after"):
+        rests += f"; right probabilities would have a calibration error of {floor[0]:.3f} on as many images"
     chart = lines_chart(
         f"{name}: reliability",
         lines,
         "probability of the predicted class",
+        "share that is right",
         across=[(tick / 4, f"{tick / 4:g}") for tick in range(5)],
     )
     return joined([chart, note(rests), folded("Figures", table(["", "before", "after"], rows, words=[0]))])

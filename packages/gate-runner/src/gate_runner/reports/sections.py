@@ -9,13 +9,13 @@ from gate_data.imports import named
 from gate_runner.charts.markup import folded, joined, note, piece, table
 from gate_runner.charts.plot import Dot, Line, lines_chart, plot
 from gate_runner.comparison.contrasts import signed
-from gate_runner.readouts import Readout
 from gate_runner.reports.contents import PHASES, Contents, Row, joules_of, overviews
 from gate_runner.reports.scores import number
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
 from gate_runner.tasks.registry import known_task_type
 from gate_runner.tasks.task import Details
+from vision_features.readouts import Readout
 
 _CLASSES = 24
 """Of a confusion matrix, at most."""
@@ -88,6 +88,7 @@ def _over_depth(result: Result, about: Mapping[str, Any]) -> str:
         f"{result.name}: worth of read-outs over depth",
         [(name, sorted(dots)) for name, dots in sorted(lines.items())],
         "block",
+        "validation score",
         across=[(float(block), str(block)) for block in blocks],
         level=("last output", last),
         dots=[dot],
@@ -213,7 +214,8 @@ def _panel(row: Row, lines: Mapping[str, Sequence[Sequence[tuple[float, float]]]
     most = max(step for step, _ in every)
     up = [(value, number(value).replace("-", "−")) for value in (low, (low + high) / 2, high)]
     title = f"{row.name}: {row.metric} on validation while training"
-    return plot(title, ends, drawn, across=[(0.0, "0"), (most, f"{most:g}")], up=up, below="optimiser step")
+    across = [(0.0, "0"), (most, f"{most:g}")]
+    return plot(title, ends, drawn, across=across, up=up, below="optimiser step", above=row.metric)
 
 
 def gain_and_loss(contents: Contents) -> str:
@@ -247,7 +249,10 @@ def gain_and_loss(contents: Contents) -> str:
     if mixes:
         explained = "Mixes of the weights before (0) and after (1) the training (WiSE-FT); the large point was tested:"
         below = "class prompts on the others"
-        parts += [note(explained), lines_chart("Validation, by share of the trained weights", lines, below)]
+        parts += [
+            note(explained),
+            lines_chart("Validation, by share of the trained weights", lines, below, "validation"),
+        ]
         heads = ["Run", "Trained on", "share", "validation", "class prompts on the others", ""]
         parts.append(table(heads, mixes, words=[0, 1, 5]))
     return joined(parts)

@@ -7,6 +7,8 @@ from typing import Any
 
 from gate_runner.charts.markup import folded, joined, note, piece, table
 from gate_runner.charts.plot import Dot, lines_chart
+from gate_runner.errors import UsageError
+from gate_runner.files import csv_text
 from gate_runner.reports.contents import Contents
 from gate_runner.reports.scores import number
 
@@ -28,6 +30,28 @@ def shifts(contents: Contents) -> str:
         "ends. Corruptions are ImageNet-C's at the encoder's input size; frost is a drawn texture."
     )
     return joined([note(explained), *parts])
+
+
+def shifts_as_csv(contents: Contents) -> str:
+    """Return a row for each shift at each strength, and for each slice under it, every figure unrounded.
+
+    Raises:
+        UsageError: no run has shifts.
+    """
+    heads = ["run", "benchmark", "seed", "metric", "shift", "strength", "by", "slice", "samples", "value"]
+    heads += ["change", "change_low", "change_high"]
+    rows: list[list[object]] = []
+    for run in contents.runs:
+        for result in run.results:
+            for row in result.training.get("shifts", ()):
+                start = [run.label, result.name, result.seed, row["metric"], row["shift"], row["strength"]]
+                rows.append([*start, "", "", result.data["test"], row["value"], *row["change"]])
+                for part in row.get("slices", ()):
+                    rows.append([*start, part["by"], part["slice"], part["samples"], part["value"], *part["change"]])
+    if not rows:
+        folders = ", ".join(str(run.path) for run in contents.runs)
+        raise UsageError(f"--format shifts needs runs with --setting shift=...; {folders} holds none")
+    return csv_text(heads, rows)
 
 
 def _shown(name: str, plain: float, rows: list[Mapping[str, Any]]) -> str:
@@ -66,7 +90,9 @@ def _shown(name: str, plain: float, rows: list[Mapping[str, Any]]) -> str:
         [shift, number(sum(row["value"] for row in listed) / len(listed)), _share(listed, plain)]
         for shift, listed in by_shift.items()
     ]
-    chart = lines_chart(f"{name}: shifts", lines, "strength", across=[(float(tick), str(tick)) for tick in range(6)])
+    chart = lines_chart(
+        f"{name}: shifts", lines, "strength", "score", across=[(float(tick), str(tick)) for tick in range(6)]
+    )
     means = table(["Shift", "mean score", "mean relative drop"], drops, words=[0])
     return joined([chart, means, folded("Every strength", table(heads, texts, words=[0]))])
 

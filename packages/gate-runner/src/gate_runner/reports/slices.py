@@ -11,6 +11,7 @@ from gate_runner.files import csv_text
 from gate_runner.reports.contents import Contents
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
+from paired_scores.slices import FEWEST
 
 _HEADS = ["slice", "samples", "score (95 % interval)", "from the rest", "p (Holm)"]
 
@@ -25,7 +26,8 @@ def slices(contents: Contents) -> str:
         return ""
     explained = (
         "Each slice is tested against all other samples by permutation; p is corrected over all slices. The "
-        "worst slice's interval accounts for its having been chosen. Slices of fewer than 5 samples are not tested."
+        "worst slice's interval accounts for its having been chosen. "
+        f"Slices of fewer than {FEWEST} samples are not tested."
     )
     return joined([note(explained), *parts])
 
@@ -72,13 +74,15 @@ def _table(result: Result, about: Mapping[str, Any]) -> str:
 def sentences(about: Mapping[str, Any]) -> Iterator[str]:
     """Say which slice is the worst and how wide the gap is."""
     if about["worst"] and about["low"] is not None:
-        value = next(row["value"] for row in about["rows"] if row["name"] == about["worst"])
+        (value,) = (row["value"] for row in about["rows"] if row["name"] == about["worst"])
         yield (
             f"The worst is {about['worst']} with {value:.3f}; chosen as the worst, it is between {about['low']:.3f} "
             f"and {about['high']:.3f}. The gap to the best is {about['gap']:.3f} (p = {about['p_gap']:.3f})."
         )
     if about["clusters"]:
         yield f"Intervals and tests draw {about['clusters']:,} whole groups."
+        if any(row["low"] is None and row["samples"] >= FEWEST for row in about["rows"]):
+            yield f"A slice of fewer than {FEWEST} groups has a score alone: no interval, and no test."
 
 
 def _interval(value: float | None, low: float | None, high: float | None) -> str:

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from gate_runner.charts.markup import document, joined, note, rendered, table
 from gate_runner.charts.plot import Dot, lines_chart, shortened
-from gate_runner.comparison.contrasts import Contrast, signed
-from gate_runner.comparison.trade import Trade
+from gate_runner.comparison.contrasts import signed
+from gate_runner.comparison.trade import Side, Trade
+from gate_runner.reports.differences import gain_of, grouped
 from gate_runner.reports.page import stand_ins_banner
 
 _HEADINGS = {"better": "Gained", "worse": "Lost", "undecided": "Undecided: the test does not tell the two apart"}
-_STYLES = {"better": "gained", "worse": "lost", "gained": "gained", "lost": "lost"}
 
 
 def trade_page(trade: Trade) -> str:
     """Make one page of a trade: gains by kind, by benchmark in the order of verdict and size, and over mixes."""
     contrasts = [(side.kind, contrast) for side in trade.sides for contrast in side.contrasts]
-    scales = _scales([contrast for _, contrast in contrasts])
-    rows = {
-        verdict: [
-            _row(kind, contrast, scales)
-            for kind, contrast in sorted(contrasts, key=lambda pair: -abs(pair[1].gain))
-            if contrast.verdict == verdict
-        ]
-        for verdict in _HEADINGS
-    }
-    most = max((abs(end) for side in trade.sides for end in (side.gain, side.low, side.high)), default=0.0)
+    scales: dict[str, float] = {}
+    for side in trade.sides:
+        ends = (abs(end) for end in (side.gain, side.low, side.high))
+        scales[_unit(side)] = max(scales.get(_unit(side), 0.0), *ends)
     means = [
         {
             "name": side.kind,
             "tag": f"{len(side.contrasts)} benchmark{'s' * (len(side.contrasts) > 1)}",
             "verdict": side.verdict,
-            **_gain(side.gain, side.low, side.high, most, side.verdict),
+            **gain_of(side.gain, side.low, side.high, scales[_unit(side)], side.verdict),
         }
         for side in trade.sides
     ]
@@ -42,8 +33,8 @@ def trade_page(trade: Trade) -> str:
     body = rendered(
         "trade.html",
         kinds=means,
-        groups=[(f"{heading} ({len(rows[verdict])})", rows[verdict]) for verdict, heading in _HEADINGS.items()],
-        mixes=joined([_front(trade, kinds), table(["Encoder", *kinds], mixes)] if mixes else []),
+        groups=grouped(contrasts, _HEADINGS),
+        mixes=joined([_front(trade), table(["Encoder", *kinds], mixes)] if mixes else []),
         left_out=trade.left_out,
     )
     synthetic = sum("synthetic stand-in" in contrast.note for _, contrast in contrasts)
@@ -51,58 +42,26 @@ def trade_page(trade: Trade) -> str:
     return document(title, trade.sentence, body, banner=stand_ins_banner(synthetic, len(contrasts)))
 
 
-def _front(trade: Trade, kinds: Sequence[str]) -> str:
-    """Gains of the mixes in each kind over those in the first one, which is recognition where that is measured."""
+def _unit(side: Side) -> str:
+    """Of its gains; "" for all scores between 0 and 1."""
+    return next((f"{contrast.unit} of {contrast.name}" for contrast in side.contrasts if contrast.unit), "")
+
+
+def _front(trade: Trade) -> str:
+    """Gains of the mixes in each kind over those in the first one, which is recognition where that is measured.
+
+    Kinds in units of their own have no place on its axes, and stand in the table alone.
+    """
+    kinds = [side.kind for side in trade.sides if not _unit(side)]
+    if not kinds:
+        return ""
     first, *others = sorted(kinds, key=lambda kind: kind != "recognition")
     lines = [
         (kind, [Dot(gains[first], gains[kind], f"{label}: {signed(gains[first])}, {signed(gains[kind])}",
                     text=shortened(label, 18) if kind == others[0] else "") for label, gains in trade.front])
         for kind in others
     ]  # fmt: skip
-    picture = lines_chart(f"Gains over gains in {first}", lines, f"mean gain in {first}", level=("no change", 0.0))
+    picture = lines_chart(
+        f"Gains over gains in {first}", lines, f"mean gain in {first}", "mean gain", level=("no change", 0.0)
+    )
     return joined([note(f"Mean gain in each kind over that in {first}, a point for each encoder."), picture])
-
-
-def _ends(contrast: Contrast) -> tuple[float, float]:
-    """The interval of the gain, also where a smaller value is better."""
-    test = contrast.test
-    return (test.low, test.high) if contrast.direction == "higher" else (-test.high, -test.low)
-
-
-def _scale_of(contrast: Contrast) -> str:
-    """One name for all metrics between 0 and 1, so that their bars can be held against one another."""
-    inside = contrast.direction == "higher" and max(contrast.test.first, contrast.test.second) <= 1
-    return "" if inside else contrast.metric
-
-
-def _scales(contrasts: Sequence[Contrast]) -> dict[str, float]:
-    """The largest distance from no change, by scale."""
-    scales: dict[str, float] = {}
-    for contrast in contrasts:
-        name = _scale_of(contrast)
-        scales[name] = max(scales.get(name, 0.0), *(abs(end) for end in (contrast.gain, *_ends(contrast))))
-    return scales
-
-
-def _row(kind: str, contrast: Contrast, scales: Mapping[str, float]) -> dict[str, Any]:
-    name, _, variant = contrast.name.partition("@")
-    chance = "" if contrast.chance is None else f", chance {contrast.chance:.3f}"
-    return {
-        "name": name,
-        "tags": [f"{kind}: {contrast.metric}{chance}", *([variant] if variant else [])],
-        "before": f"{contrast.test.first:.3f}",
-        "after": f"{contrast.test.second:.3f}",
-        "p": f"{contrast.p_adjusted:.3f}" if contrast.p_adjusted >= 0.001 else "< 0.001",
-        **_gain(contrast.gain, *_ends(contrast), scales[_scale_of(contrast)], contrast.verdict),
-    }
-
-
-def _gain(gain: float, low: float, high: float, most: float, verdict: str) -> dict[str, Any]:
-    """Figures of a gain, and where its bar lies from 0 to 100 around no change at 50."""
-    first, value, last = (50 + 50 * end / (most or 1.0) for end in (low, gain, high))
-    style = _STYLES.get(verdict, "undecided")
-    return {
-        "gain": signed(gain),
-        "interval": f"{signed(low)} to {signed(high)}",
-        "strip": {"low": first, "width": max(last - first, 0.8), "value": value, "style": style},
-    }

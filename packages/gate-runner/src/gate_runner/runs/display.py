@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from gate_runner.errors import printable
+from gate_runner.runs.eta import Eta, Key
 from gate_runner.runs.observers import Observer, Planned
-from gate_runner.runs.pace import Key, Pace
 from gate_runner.runs.results import Result, baseline_note, untrained
 
 _QUIET = 30.0
-"""Seconds, at most, without a word in a pipe while a part is under way."""
+"""Seconds, at most, without a word in a pipe while a unit is under way."""
 _FETCHED = ("hf:", "open_clip:", "timm:")
 """Forms of specs whose weights may come over the network."""
 
@@ -40,7 +40,7 @@ class PlainDisplay(Observer):
     def __init__(self, console: Console | None = None, workers: int = 1) -> None:
         self.console = console or Terminal(highlight=False, soft_wrap=True)
         self.workers = workers
-        self.pace = Pace()
+        self.pace = Eta()
         self.expected: dict[Key, float] = {}
         self.count = self.over = 0
         self.begun: set[Key] = set()
@@ -54,11 +54,11 @@ class PlainDisplay(Observer):
         fetched = " (its weights are fetched first where they are not here)" if named else ""
         self._line(f"loading encoder {encoder}{fetched}, results in {output}")
 
-    def planned(self, parts: Sequence[Planned]) -> None:
+    def planned(self, units: Sequence[Planned]) -> None:
         """Say how much is there already and how long the rest may take."""
-        self.pace = Pace(parts, self.workers)
-        self.expected = {(part.name, part.seed): part.seconds for part in parts if part.measured and part.seconds}
-        self.count, self.over = len(parts), sum(part.done for part in parts)
+        self.pace = Eta(units, self.workers)
+        self.expected = {(unit.name, unit.seed): unit.seconds for unit in units if unit.measured and unit.seconds}
+        self.count, self.over = len(units), sum(unit.done for unit in units)
         existing = f", {self.over} already there" if self.over else ""
         loaded = f"loaded in {clock(time.monotonic() - self.loading)}; "
         remaining = self._left() or "time unknown (gate-runner plan measures it)"
@@ -70,13 +70,13 @@ class PlainDisplay(Observer):
         again = " (again)" if key in self.begun else ""
         self.begun.add(key)
         self.pace.start(key)
-        part = self.pace.parts.get(key)
-        if part is not None and part.seconds is not None and part.seconds < 1.0 and not again:
+        unit = self.pace.units.get(key)
+        if unit is not None and unit.seconds is not None and unit.seconds < 1.0 and not again:
             return  # one of a sweep's many: its end is shown in a moment
         self._line(f"[{self.over + len(self.begun)}/{self.count}] {name} seed {seed} ...{again}")
 
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
-        """Say every half minute how far a part is."""
+        """Say every half minute how far a unit is."""
         self.pace.progress((name, seed), phase, done, total)
         if time.monotonic() - self.spoken > _QUIET and phase != "images":
             remaining, own = self._left(), self.pace.left_of((name, seed))
@@ -152,9 +152,9 @@ class BarDisplay(PlainDisplay):
         self.running: dict[Key, TaskID] = {}
         self.shown = time.monotonic()
 
-    def planned(self, parts: Sequence[Planned]) -> None:
+    def planned(self, units: Sequence[Planned]) -> None:
         """Start the bars."""
-        super().planned(parts)
+        super().planned(units)
         self.total = self.bars.add_task("all", total=1.0, left="")
         self.bars.start()
         self._show()

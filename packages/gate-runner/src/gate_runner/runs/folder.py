@@ -18,10 +18,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from gate_data.ragged import Outcomes, Ragged
-from gate_runner.encoders.spec import agree
 from gate_runner.errors import DataError, UsageError
-from gate_runner.files import discard, inside, read_arrays, write
+from gate_runner.files import inside, read_arrays
 from gate_runner.runs.results import Result, samples_digest, validated
+from vision_features.encoders.spec import agree
+from wary_files.folders import discard, write
 from wary_files.limits import refuse_special
 from wary_files.locks import held
 
@@ -29,7 +30,8 @@ PREDICTED = "predicted_sha256"
 """In a result's ``training``: the digest of what was predicted of each sample; not there where nothing was kept."""
 TESTED = "tested_sha256"
 """In a result's ``training``: the digest of test files, truths and confidences, see `runs.tested`."""
-_TESTED = ("column_names", "column_values", "files", "truth", "classes", "confidence")
+_TESTED = ("column_names", "column_values", "files", "truth", "classes", "confidence", "distributions")
+_ROUNDING = 1e-5
 _LARGEST = 1e15
 """Of outcomes of a sample: sums of their squares stay numbers."""
 _NOT_IN_FILES = re.compile(r'[%<>:"\\|?*\x00-\x1f]')
@@ -75,22 +77,22 @@ class RunFolder:
     predictions_file = partialmethod(_place, "predictions", ".npz")
     """Where its probabilities lie, where they were to be kept."""
     failure_file = partialmethod(_place, "failures", ".txt")
-    """Where the traceback of a part that failed lies, until it succeeds."""
+    """Where the traceback of a unit that failed lies, until it succeeds."""
     encoder_folder = partialmethod(_place, "encoders", "")
-    """Where the encoder lies that a part trained, if it was to be kept."""
+    """Where the encoder lies that a unit trained, if it was to be kept."""
     head_folder = partialmethod(_place, "heads", "")
-    """Where the head of a part lies, if heads were to be kept."""
+    """Where the head of a unit lies, if heads were to be kept."""
     lock_file = partialmethod(_place, "locks", ".lock")
-    """The file that a process holds while it computes a part."""
+    """The file that a process holds while it computes a unit."""
     unfinished_file = partialmethod(_place, "unfinished", ".pt")
     """Where a training that is under way keeps its state."""
     sizes_file = partialmethod(_place, "unfinished", ".json")
-    """Where the smaller batches of a part are kept that ran out of memory."""
+    """Where the smaller batches of a unit are kept that ran out of memory."""
     features_folder = partialmethod(_place, "unfinished", ".features")
-    """Where the encoder's answers are kept while a part is unfinished."""
+    """Where the encoder's answers are kept while a unit is unfinished."""
 
     def working(self, name: str, seed: int, *, wait: float = 0.0) -> AbstractContextManager[None]:
-        """Keep other processes from computing the same part while a block runs."""
+        """Keep other processes from computing the same unit while a block runs."""
         return held(self.lock_file(name, seed), wait=wait)
 
     def finished(self, name: str, seed: int, *, recompute: bool = False) -> Result | None:
@@ -154,7 +156,7 @@ class RunFolder:
         return result
 
     def sweep(self, name: str, seed: int) -> None:
-        """Remove what a killed process left half-written of a part; to be called while `working` on it."""
+        """Remove what a killed process left half-written of a unit; to be called while `working` on it."""
         stem = _stem(name, seed)
         for folder, pattern in (
             (self.place("results"), f".{stem}.json.*"),
@@ -292,8 +294,8 @@ def stored_plan(output: Path) -> dict[tuple[str, int], float]:
     path = RunFolder(output).plan_file
     try:
         refuse_special(path)
-        parts = json.loads(path.read_text())["parts"]
-        expected = {(part["name"], part["seed"]): float(part["seconds"]) for part in parts if not part["reason"]}
+        units = json.loads(path.read_text())["parts"]
+        expected = {(unit["name"], unit["seed"]): float(unit["seconds"]) for unit in units if not unit["reason"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return {}
     return {key: seconds for key, seconds in expected.items() if 0 <= seconds < math.inf}
@@ -378,7 +380,40 @@ def read_tested(path: Path, expected: str) -> dict[str, np.ndarray]:
     rows = {name: arrays[name] for name in _TESTED if name in arrays}
     if _rows_digest(rows) != expected:
         raise DataError(f"{path} was changed after its result was written; run again with --setting recompute=true")
+    _check_rows(path, rows, arrays)
     return rows
+
+
+def _check_rows(path: Path, rows: Mapping[str, np.ndarray], every: Mapping[str, np.ndarray]) -> None:
+    """Refuse arrays that do not fit together: a digest is no proof that gate-runner wrote them."""
+    count, columns, classes = (
+        sum(rows[name].shape[:1]) if name in rows else 0 for name in ("files", "column_names", "classes")
+    )
+    expected: dict[str, tuple[str, tuple[int, ...], float]] = {
+        "files": ("U", (count,), 0),
+        "classes": ("U", (classes,), 0),
+        "column_names": ("U", (columns,), 0),
+        "column_values": ("U", (columns, count), 0),
+        "truth": ("iu", (count,), classes - 1),
+        "confidence": ("f", (count,), 1),
+        "distributions": ("f", (count, classes), 1),
+    }
+    arrays = dict(rows)
+    if "predicted" in every and "truth" in rows:
+        arrays["predicted"], expected["predicted"] = every["predicted"], expected["truth"]
+    if "outcomes" in every and every["outcomes"].shape[:1] != (count,):
+        outcomes = sum(every["outcomes"].shape[:1])
+        raise DataError(f"{path}: {outcomes} outcomes for {count} files; run again with --setting recompute=true")
+    for name, values in arrays.items():
+        kinds, shape, most = expected[name]
+        is_right = values.dtype.kind in kinds and values.shape == shape
+        if is_right and kinds != "U":
+            is_right = bool(((values >= 0) & (values <= most + _ROUNDING)).all())
+        if not is_right:
+            raise DataError(
+                f"{path}: array {name!r} is {values.dtype} of shape {values.shape} or has values that there are not, "
+                f"for {count} files and {classes} classes; run again with --setting recompute=true"
+            )
 
 
 def _rows_digest(rows: Mapping[str, np.ndarray]) -> str:

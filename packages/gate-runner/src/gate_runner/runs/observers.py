@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Planned(NamedTuple):
-    """A part before it starts: the seconds that a plan ``measured``, or its cost, and whether its result is there.
+    """A unit before it starts: the seconds that a plan ``measured``, or its cost, and whether its result is there.
 
     None where nobody knows them; where the encoder is ``trained`` and no plan measured it, they are the frozen one's.
     ``steps`` says whether its head is trained step by step, not solved.
@@ -32,32 +32,32 @@ class Observer:
     """Told of a run, in the process and thread that started it; every method may be left out.
 
     Parts may be computed elsewhere and at the same time: calls of different (name, seed) can alternate, those of one
-    part come in order.
+    unit come in order.
     """
 
     def opened(self, encoder: str, output: Path) -> None:
         """All names are known; the encoder is about to be loaded."""
 
-    def planned(self, parts: Sequence[Planned]) -> None:
+    def planned(self, units: Sequence[Planned]) -> None:
         """The checks are over; this is what will run."""
 
     def started(self, name: str, seed: int) -> None:
-        """A part starts, perhaps again."""
+        """A unit starts, perhaps again."""
 
     def progress(self, name: str, seed: int, phase: str, done: int, total: int) -> None:
-        """A part is so far; phases are ``data``, ``images`` (their number), ``encode SPLIT``, ``train`` and others."""
+        """A unit is so far; phases are ``data``, ``images`` (their number), ``encode SPLIT``, ``train`` and others."""
 
     def postponed(self, name: str, seed: int, owner: str) -> None:
-        """Another process computes this part; its result is waited for after the others."""
+        """Another process computes this unit; its result is waited for after the others."""
 
     def finished(self, result: Result) -> None:
-        """A part is over, and its files are written."""
+        """A unit is over, and its files are written."""
 
     def closed(self, results: Sequence[Result]) -> None:
         """Everything is over."""
 
 
-class Audience(Observer):
+class ObserverList(Observer):
     """Several observers as one. One that raises is warned about and told nothing more: the run goes on."""
 
     def __init__(self, members: Sequence[Observer]) -> None:
@@ -77,4 +77,4 @@ class Audience(Observer):
 
 
 for _event in ("opened", "planned", "started", "progress", "postponed", "finished", "closed"):
-    setattr(Audience, _event, partialmethod(Audience._tell, _event))
+    setattr(ObserverList, _event, partialmethod(ObserverList._tell, _event))

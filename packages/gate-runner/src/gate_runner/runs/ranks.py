@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from gate_data.imports import named
 from gate_runner.errors import UsageError
-from gate_runner.machine import is_out_of_memory, killed_for_memory
-from gate_runner.runs.part import Part
+from gate_runner.machine.resources import killed_for_memory
+from gate_runner.runs.unit import EvalUnit
+from vision_features.encoders.memory import is_out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -38,14 +39,14 @@ _DYING = 5.0
 
 
 @contextmanager
-def training_together(part: Part, device: torch.device) -> Iterator[ProcessGroup | None]:
+def training_together(unit: EvalUnit, device: torch.device) -> Iterator[ProcessGroup | None]:
     """Start the further processes of a training, and end them after it.
 
     Each loads the encoder and the data by itself, on the next GPU or on the CPU, and runs the same task up to the
     training; it writes nothing.
     """
-    order, call = {"part": part.to_mapping()}, "gate_runner.runs.ranks:follow"
-    with training_processes(part.settings.num_processes, order, call, device) as group:
+    order, call = {"unit": unit.to_mapping()}, "gate_runner.runs.ranks:follow"
+    with training_processes(unit.settings.num_processes, order, call, device) as group:
         yield group
 
 
@@ -194,15 +195,15 @@ def _follow(order: dict[str, Any], out: Any) -> None:
 
 
 def follow(order: dict[str, Any], together: Callable[[str], AbstractContextManager[ProcessGroup]]) -> None:
-    """Run a part up to its training, and take a share of that."""
+    """Run a unit up to its training, and take a share of that."""
     from gate_runner.benchmarks.resolving import resolve
-    from gate_runner.encoders import load_encoder
-    from gate_runner.encoders.loading import device_for
     from gate_runner.tasks import Job, run_task
+    from vision_features.encoders import load_encoder
+    from vision_features.encoders.loading import device_for
 
-    part = Part.from_mapping(order["part"])
-    encoder = load_encoder(part.encoder, device=device_for(order["device"]))
-    data = part.load(encoder.image_size)
-    watched, join = resolve(part.settings.keep_zero_shot), lambda: together(encoder.device.type)
-    job = Job(encoder, part.benchmark, data, part.settings, part.seed, keep_zero_shot=watched, together=join)
+    unit = EvalUnit.from_mapping(order["unit"])
+    encoder = load_encoder(unit.encoder, device=device_for(order["device"]))
+    data = unit.load(encoder.image_size)
+    watched, join = resolve(unit.settings.keep_zero_shot), lambda: together(encoder.device.type)
+    job = Job(encoder, unit.benchmark, data, unit.settings, unit.seed, keep_zero_shot=watched, together=join)
     run_task(job)

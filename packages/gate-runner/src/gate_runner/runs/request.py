@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_runner.benchmarks import Benchmark, resolve
-from gate_runner.benchmarks.own import refuse_among_classes
 from gate_runner.benchmarks.registry import PARTIAL, SWEPT, SWEPT_PACKS
-from gate_runner.encoders.spec import parse_spec
 from gate_runner.errors import DataError, UsageError, printable
-from gate_runner.runs.estimated import chosen_of, is_adaptive
-from gate_runner.runs.part import Part
+from gate_runner.runs.item_subsets import chosen_of, is_adaptive
+from gate_runner.runs.unit import EvalUnit
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import find_task_type
 from gate_runner.tasks.shifting import refuse_unshifted
+from vision_features.encoders.spec import parse_spec
 
 if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
+    from vision_features.encoders.encoder import Encoder
 
 
 _LOG = logging.getLogger(__name__)
@@ -90,7 +89,7 @@ def make_request(
         encoder_or_spec = encoder
         parse_spec(encoder)
     else:
-        from gate_runner.encoders.own import adopt
+        from vision_features.encoders.own import adopt
 
         encoder_or_spec = adopt(encoder, name or getattr(encoder, "spec", None) or type(encoder).__name__)
     if how.num_processes > 1 and (not isinstance(encoder_or_spec, str) or encoder_or_spec.startswith("hf-detector:")):
@@ -124,7 +123,7 @@ def as_values(request: RunRequest) -> dict[str, Any]:
 
 
 def own_files(benchmarks: Iterable[Benchmark], output: Path) -> dict[str, dict[str, str]]:
-    """Where files of one's own benchmarks lie, seen from the run folder: reports make their pictures again."""
+    """Where files of one's own benchmarks lie, seen from the run folder: reports make their images again."""
     files = {
         benchmark.id: os.path.relpath(benchmark.sources["file"], output.absolute())
         for benchmark in benchmarks
@@ -151,7 +150,7 @@ def _present(name: str, settings: Settings) -> list[Benchmark]:
     return present
 
 
-def parts_of(request: RunRequest) -> list[Part]:
+def eval_units_of(request: RunRequest) -> list[EvalUnit]:
     """The parts of a run, each with the source that it uses."""
     settings = request.settings
     if not request.benchmarks:
@@ -164,8 +163,10 @@ def parts_of(request: RunRequest) -> list[Part]:
         raise UsageError(f"output {request.output} is a file, expected a folder")
     for benchmark in request.benchmarks:
         if "file" in benchmark.sources:
+            from gate_runner.benchmarks.own import refuse_among_classes
+
             refuse_among_classes(Path(benchmark.sources["file"]), request.output)
-    parts: list[Part] = []
+    parts: list[EvalUnit] = []
     checked: set[tuple[str, Path]] = set()
     for benchmark in request.benchmarks:
         if settings.tune in ("linear", "prompt") and benchmark.task != "detection":
@@ -182,12 +183,12 @@ def parts_of(request: RunRequest) -> list[Part]:
                 checked.add((variant.sources[source], root))
             unit = variant.trained_for(source)
             how = settings.of_unit(unit.training)
-            parts.append(Part(unit, source, seed, request.spec, request.output, how))
+            parts.append(EvalUnit(unit, source, seed, request.spec, request.output, how))
     _check_items(parts, settings)
     return list({(part.name, part.seed): part for part in parts}.values())
 
 
-def _check_items(parts: Sequence[Part], settings: Settings) -> None:
+def _check_items(parts: Sequence[EvalUnit], settings: Settings) -> None:
     adaptive = settings.items is not None and settings.items.adaptive
     if adaptive != (settings.until is not None):
         raise UsageError(

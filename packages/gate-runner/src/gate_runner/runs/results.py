@@ -168,6 +168,12 @@ class _ScoreShape(BaseModel):
     high: float | None
     chance: float | None
 
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"its interval is {self.low:g} to {self.high:g}")
+        return self
+
 
 _MAY_LACK = ("low", "high", "chance")
 """What an imported score may lack: null in the file, NaN in memory."""
@@ -181,8 +187,56 @@ class _Point(BaseModel):
     step: _Count
 
 
+class _SliceRow(BaseModel):
+    """A slice of the test samples, see `paired_scores.slices.Slice`."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+    name: str
+    samples: _Count
+    value: float | None
+    low: float | None
+    high: float | None
+    difference: float | None
+    p: float | None
+    p_adjusted: float | None
+
+
+class _SliceTable(BaseModel):
+    """All slices by one property, see `paired_scores.slices.Slices`."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+    by: str
+    rows: list[_SliceRow]
+    worst: str
+    low: float | None
+    high: float | None
+    gap: float | None
+    p_gap: float | None
+    clusters: _Count | None
+
+    @model_validator(mode="after")
+    def _has_its_worst(self) -> Self:
+        if self.worst and [row.name for row in self.rows].count(self.worst) != 1:
+            raise ValueError(f"the worst slice {self.worst[:40]!r} is not one of its rows")
+        return self
+
+
+class _Shifted(BaseModel):
+    """A score under a shift: with its interval, and the change with its own."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+    shift: str
+    strength: Annotated[int, Field(ge=0, le=100)]
+    value: float
+    low: float
+    high: float
+    change: tuple[float, float, float]
+
+
 class _Training(BaseModel):
     model_config = ConfigDict(extra="allow")
+    slices: list[_SliceTable] = []
+    shifts: list[_Shifted] = []
     steps: _Count | None = None
     chosen_step: _Count | None = None
     validation: list[_Point] = []

@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gate_data.near_splits import NEAR
 from gate_data.original_files import GROUP
 from gate_runner.tasks.registry import known_task_type
 from paired_scores.clusters import cluster_interval
 from paired_scores.paired import holm
-from paired_scores.slices import slice_scores
+from paired_scores.slices import Slices, slice_scores
 
 if TYPE_CHECKING:
     from gate_data.data import Data
     from gate_runner.tasks.job import Outcome
+    from gate_runner.tasks.score import Score
 
 COLUMNS, VALUES = "column_names", "column_values"
 """Keys of what is known of each test sample, in the file of its outcomes."""
+
+
+def few_groups(groups: int, alpha: float = 0.05) -> list[str]:
+    """Say that a paired test over so few groups can reject nothing, and what to do; nothing where it can.
+
+    A test that exchanges n whole groups has 2^n draws, of which two are as extreme as any: p is at least 2^(1 - n).
+
+    Args:
+        groups: of the test samples.
+        alpha: level of the test.
+
+    Example:
+        >>> few_groups(5)[0][:62]
+        'with 5 groups no paired test can have p below 0.0625: at least'
+        >>> few_groups(6)
+        []
+    """
+    least = 2.0 ** (1 - groups)
+    if least <= alpha:
+        return []
+    fewest = math.ceil(1 - math.log2(alpha))
+    line = (
+        f"with {groups} groups no paired test can have p below {least:.4g}: at least {fewest} are needed, by a larger "
+        "test_share under [splits], or by gate-runner run --setting folds=5, which tests every image"
+    )
+    return [line]
 
 
 def with_slices(
@@ -49,11 +78,18 @@ def with_slices(
         widened = replace(score, low=min(low, score.low), high=max(high, score.high))
         outcome = replace(outcome, scores=(widened, *outcome.scores[1:]))
         note = f"the interval of {score.metric} draws {count:,} whole groups, not {len(groups):,} samples"
+        note += "".join(f"; {line}" for line in few_groups(count))
     elif groups is not None:
         note = "all test samples are of one group: the interval says nothing about others"
     tables = []
+    if NEAR in columns:
+        parts = slice_scores(
+            score.metric, outcome.samples, columns[NEAR], direction=score.direction, clusters=groups, **how
+        )
+        training["near"] = {row.name: asdict(row) for row in parts.rows}
+        note = "; ".join(filter(None, [note, _without_copies(outcome.scores[0], parts)]))
     for name, values in columns.items():
-        if name != GROUP:
+        if name not in (GROUP, NEAR):
             parts = slice_scores(
                 score.metric, outcome.samples, values, direction=score.direction, clusters=groups, **how
             )
@@ -61,6 +97,17 @@ def with_slices(
     if tables:
         training["slices"] = _corrected(tables)
     return replace(outcome, training=training), note
+
+
+def _without_copies(score: Score, parts: Slices) -> str:
+    """Give the score with and without test images that are near copies of others."""
+    by_name = {row.name: row for row in parts.rows}
+    copies, other = by_name["yes"], by_name.get("no")
+    if other is None or other.value is None:
+        return f"every test image is a near copy of others: {score.metric} has no value without them"
+    between = "" if other.low is None else f" ({other.low:.3f} to {other.high:.3f})"
+    are = "1 near copy" if copies.samples == 1 else f"{copies.samples:,} near copies"
+    return f"{score.metric} is {score.value:.3f} with the {are} among test images, {other.value:.3f}{between} without"
 
 
 def columns_of(data: Data[Any], order: Sequence[int] | None = None) -> dict[str, tuple[str, ...]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,9 +66,20 @@ class StoredRun:
                 return file
         return None
 
+    def only(self, name: str, seeds: Collection[int]) -> StoredRun:
+        """The run with the results of one benchmark and these seeds: a folder may hold those of earlier calls."""
+        return replace(self, results=tuple(row for row in self.named(name) if row.seed in seeds))
+
     def named(self, name: str) -> tuple[Result, ...]:
         """Results of one benchmark, one per seed."""
-        return tuple(result for result in self.results if result.name == name)
+        return self._by_name.get(name, ())
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, tuple[Result, ...]]:
+        listed: dict[str, list[Result]] = {}
+        for result in self.results:
+            listed.setdefault(result.name, []).append(result)
+        return {name: tuple(results) for name, results in listed.items()}
 
     def outcomes(self, result: Result) -> Outcomes:
         """Per-sample outcomes of a result's headline metric: float64 with samples along the first axis, or `Ragged`."""
@@ -132,7 +144,7 @@ def _outside(file: Path, roots: Sequence[Path], *, trusted: bool) -> Iterator[Pa
         return
     try:
         refuse_special(file)
-        texts = list(_texts(tomllib.loads(file.read_text(encoding="utf-8"))))
+        texts = list(_texts(tomllib.loads(file.read_text(encoding="utf-8-sig"))))
     except (OSError, ValueError, RecursionError):
         return  # its reader says what is wrong
     for text in texts:
@@ -165,7 +177,7 @@ Stored = StoredRun | HasFolder | str | PathLike[str]
 
 
 @contextmanager
-def as_written(runs: Sequence[StoredRun]) -> Iterator[None]:
+def explain_malformed(runs: Sequence[StoredRun]) -> Iterator[None]:
     """Say in one line what fails over results that hold something else than gate-runner writes.
 
     The fields that all results have are checked when they are read; what a task type notes of a training is not.

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gate_data.pictures import Pictures
-from gate_data.readers.source import Cut, Source, described, file_of
-from gate_runner.runs.slicing import as_rows
+from gate_data.readers.source import file_of, named_from
 
 if TYPE_CHECKING:
     from gate_data.data import Data
@@ -31,20 +30,25 @@ def rows_by_file(
 
     Returns:
         ``files`` ``[n]``; of classifications ``truth`` ``[n]``, an index into ``classes`` ``[k]``, too, and
-        ``confidence`` ``[n]``, the probability of the predicted class.
+        ``confidence`` ``[n]``, the probability of the predicted class; ``distributions`` ``[n, k]``, those of all
+        classes in half precision, if they are not too many.
     """
     import torch
 
     test = data.test if order is None else data.test.take(torch.tensor(order))
     if not isinstance(test.images, Pictures) or len(test) != len(outcome.samples):
         return {}
+    from gate_runner.runs.slicing import as_rows
+
     start = _start(data, root)
-    names = ["; ".join(_name(source, start) for source in sources) for sources in test.images.files]
+    names = [named_from(tuple(sources), start) for sources in test.images.files]
     rows: dict[str, np.ndarray] = {"files": np.array(names), **as_rows(test.columns)}
     if "by_class" in outcome.training or outcome.confidence is not None:
         rows |= {"truth": np.asarray(test.targets).astype(np.int32), "classes": np.array(list(data.classes))}
         if outcome.confidence is not None:
             rows["confidence"] = outcome.confidence
+        if outcome.distributions is not None:
+            rows["distributions"] = outcome.distributions
     return rows
 
 
@@ -72,12 +76,3 @@ def _start(data: Data[Any], root: Path) -> str:
     if all(folder == start or folder.startswith(start + os.sep) for folder in folders):
         return start
     return os.path.commonpath(folders)
-
-
-def _name(source: Source, start: str) -> str:
-    """A file below the data's folder, with the member or the box where the image is a part of it."""
-    file = file_of(source)
-    name = os.path.relpath(os.path.abspath(file), start)  # noqa: PTH100
-    part = described(source).removeprefix(file)
-    box = f" {','.join(f'{side:g}' for side in source.box)}" if isinstance(source, Cut) else ""
-    return f"{name}{part}{box}"

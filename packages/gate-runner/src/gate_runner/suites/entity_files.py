@@ -148,7 +148,7 @@ def _split(questions: Sequence[Question], row_of: dict[str, int], size: Size) ->
 
 
 def _pictured(entities: Sequence[Entity], folder: Path | None, size: Size) -> Split:
-    """Entities' pictures: a file named by the entity's id, else by the last part of its address."""
+    """Entities' images: a file named by the entity's id, else by the last part of its address."""
     files: list[Path] = []
     rows: list[int] = []
     images = None if folder is None else ImageFolder(folder)

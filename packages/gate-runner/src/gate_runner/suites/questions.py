@@ -1,4 +1,4 @@
-"""The questions of a suite as a split's targets, and their pictures: one, two or several each, read when looked at."""
+"""The questions of a suite as a split's targets, and their images: one, two or several each, read when looked at."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Questions:
         return self.take(index).rows
 
     def note_in(self, digest: hashlib._Hash, /) -> None:
-        """Add all that is asked to a digest; the pictures are the split's."""
+        """Add all that is asked to a digest; the images are the split's."""
         for row in self.data.rows:
             fields = (row.id, row.subset, row.shape, row.captions, row.cluster, row.group, sorted(row.sets.items()))
             digest.update(f"{fields} {row.label}\n".encode())
 
     def clusters(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of the questions, those that share a picture together, and how many each picture has."""
+        """Positions of the questions, those that share an image together, and how many each image has."""
         at: dict[str, list[int]] = {}
         for index, row in enumerate(self.data.rows):
             at.setdefault(row.cluster, []).append(index)
@@ -60,7 +60,7 @@ class Questions:
 
 @dataclass(frozen=True)
 class QuestionPictures(Pictures):
-    """Pictures with a frame axis: a question's `eqben_builder.formats.Picture`s, and black for missing ones."""
+    """Images with a frame axis: a question's `eqben_builder.formats.Picture`s, and black for missing ones."""
 
     files: tuple[tuple[Any, ...], ...]
 
@@ -74,7 +74,7 @@ class QuestionPictures(Pictures):
         return max(map(len, self.files), default=1)
 
     def different(self) -> QuestionPictures:
-        """Each picture once, as the only frame of its row, in the order in which they first come."""
+        """Each image once, as the only frame of its row, in the order in which they first come."""
         every = dict.fromkeys(picture for pictures in self.files for picture in pictures)
         return replace(self, files=tuple((picture,) for picture in every))
 
@@ -83,7 +83,7 @@ class QuestionPictures(Pictures):
         return replace(self, files=tuple(self.files[at] for at in index))
 
     def note_in(self, digest: hashlib._Hash) -> None:
-        """Add every picture's name, box and content to a digest."""
+        """Add every image's name, box and content to a digest."""
         for pictures in self.files:
             for picture in pictures:
                 name = "" if picture.path is None else picture.path.name
@@ -92,14 +92,14 @@ class QuestionPictures(Pictures):
 
     @cached_property
     def contents(self) -> tuple[bytes, ...]:
-        """A digest of what each question's pictures hold, with the parts of them that are shown."""
+        """A digest of what each question's images hold, with the parts of them that are shown."""
         return tuple(
             "\n".join(f"{picture.member} {picture.box} {_content(picture)}" for picture in pictures).encode()
             for pictures in self.files
         )
 
     def known_contents(self) -> tuple[bytes, ...]:
-        """`contents`, which are always read: questions name parts of files, and pictures in memory."""
+        """`contents`, which are always read: questions name parts of files, and images in memory."""
         return self.contents
 
     def _mark(self) -> None:
@@ -125,7 +125,7 @@ class QuestionPictures(Pictures):
 
 
 def _content(picture: Picture) -> str:
-    """A digest of the picture's file."""
+    """A digest of the image's file."""
     if picture.content is None:
         return content_digest(str(picture.path))
     return hashlib.blake2b(picture.content, digest_size=16).hexdigest()

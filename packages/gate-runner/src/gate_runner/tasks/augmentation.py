@@ -14,7 +14,7 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from gate_data.request import Size, height_width, size_of
-from gate_runner.features import images_at
+from vision_features.features import images_at
 
 if TYPE_CHECKING:
     from gate_data.pictures import Pictures
@@ -61,7 +61,7 @@ def _posterized(image: Any, bits: int, **_: Any) -> Any:
 
 
 def change_of(name: str, size: Size) -> Change:
-    """What changes a picture of Pillow's, by draws from the global generators; see `recipes.checked_augmentation`.
+    """What changes an image of Pillow's, by draws from the global generators; see `recipes.checked_augmentation`.
 
     Source: Cubuk et al. (2020), through timm, with GATE's policy; open_clip's crops, of .9 to 1 of the area.
     """

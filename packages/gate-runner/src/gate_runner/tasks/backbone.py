@@ -11,21 +11,21 @@ from torch import Tensor, nn
 
 from gate_data.request import SplitName, size_of
 from gate_runner.errors import EncoderError, UsageError
-from gate_runner.features import EncodedRows, Kind, images_at
-from gate_runner.tasks import places
+from gate_runner.tasks import dense_readouts
 from gate_runner.tasks.augmentation import Augmented, Plain
 from gate_runner.tasks.features import rows_of
+from gate_runner.tasks.head_initialisation import head_first
 from gate_runner.tasks.joint import Moved, MovedTargets
 from gate_runner.tasks.recipes import augmentation_for, augmentation_of, moves_of
 from gate_runner.tasks.registry import known_task_type
-from gate_runner.tasks.started import head_first
 from vision_adapters import finetune
 from vision_adapters.rows import Rows, SampleRows
 from vision_adapters.training import Backbone, FrozenFeatures, Scale, TrainedEncoder
+from vision_features.features import EncodedRows, Kind, images_at
 
 if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
     from gate_runner.tasks.job import Job
+    from vision_features.encoders.encoder import Encoder
 
 _FOR_SCALE = 256
 """Training images on which the scale of the untrained features is measured."""
@@ -115,7 +115,7 @@ def make_backbone(job: Job, kind: Kind) -> Backbone:
 def _frozen(job: Job, kind: Kind) -> FrozenFeatures:
     """Every image through the encoder once."""
     if kind == "patches" and job.training.get("readout", "last") != "last":
-        return places.backbone_of(job)
+        return dense_readouts.backbone_of(job)
     with torch.no_grad():
         grid = job.encoder.encode_patches(job.data.train.images[:1]).grid if kind == "patches" else (1, 1)
         return FrozenFeatures(lambda name: rows_of(job, getattr(job.data, name), kind, name), grid=grid)
@@ -148,6 +148,6 @@ def choose_weights(encoder: Encoder, kind: Kind, tune: str, images: Tensor, *, s
         raise EncoderError(f"encoder {encoder.spec!r}: --tune {tune}: {message}") from error
 
 
-def untouched(encoder: Encoder) -> AbstractContextManager[dict[str, Tensor]]:
+def preserved_encoder(encoder: Encoder) -> AbstractContextManager[dict[str, Tensor]]:
     """Put an encoder back as it was, whatever a part did to it; gives copies of its weights before, if it has some."""
     return nullcontext({}) if encoder.module is None else finetune.preserve_state(encoder.module)

@@ -34,8 +34,13 @@ _SWEPT: dict[str, Any] = {
     "sweeps": True,
     "variant": "gate_runner.tasks.variants:of_classification",
 }
-_LINEAR, _RANKING = "gate_runner.tasks.reading:linear", "gate_runner.tasks.reading:ranking"
+_LINEAR, _RANKING = "gate_runner.tasks.readout_selection:linear", "gate_runner.tasks.readout_selection:ranking"
 _OF_MAPS: dict[str, Any] = _trained(_MAPS, quick={"batch_size": 8})
+_SOLVED_MAPS: dict[str, Any] = {
+    **_OF_MAPS,
+    "training": {**_OF_MAPS["training"], "head": "ridge"},
+    "original_training": {**_OF_MAPS["original_training"], "head": "transformer"},
+}
 _OF_VIDEOS: dict[str, Any] = _trained(
     _TOKENS, own_training=_TOKENS, gate_recipe="video", quick={"batch_size": 8}, readouts=_LINEAR
 )
@@ -141,9 +146,9 @@ TASK_TYPES = (
     ),
     TaskType(
         "segmentation",
-        "transformer on patch features, focal loss and cross-entropy",
+        "ridge regression on windows of patch features; on data files a transformer, focal loss and cross-entropy",
         "gate_runner.tasks.maps:run",
-        readouts="gate_runner.tasks.places:worth",
+        readouts="gate_runner.tasks.dense_readouts:worth",
         say="gate_runner.tasks.predicted:a_map",
         own_metrics=("miou",),
         further_metrics=("miou", "miou_foreground", "mean_acc", "overall_acc", "dice"),
@@ -151,22 +156,22 @@ TASK_TYPES = (
         gate_recipe="segmentation",
         same_samples=("zero-shot-segmentation",),
         variant="gate_runner.tasks.variants:of_segmentation",
-        **_OF_MAPS,
+        **_SOLVED_MAPS,
     ),
     TaskType(
         "medical-segmentation",
-        "transformer on patch features, soft dice loss",
+        "ridge regression on windows of patch features; on data files a transformer, soft dice loss",
         "gate_runner.tasks.maps:run",
-        readouts="gate_runner.tasks.places:worth",
+        readouts="gate_runner.tasks.dense_readouts:worth",
         say="gate_runner.tasks.predicted:a_map",
         gate_recipe="medical_segmentation",
-        **_OF_MAPS,
+        **_SOLVED_MAPS,
     ),
     TaskType(
         "detection",
         "a dense head on patch features, or a whole detector; COCO's mean average precision",
         "gate_runner.tasks.detection:run",
-        readouts="gate_runner.tasks.places:worth",
+        readouts="gate_runner.tasks.dense_readouts:worth",
         say="gate_runner.tasks.predicted:objects",
         draw="gate_runner.tasks.drawing:boxes",
         statistics={
@@ -196,7 +201,7 @@ TASK_TYPES = (
         "depth",
         "transformer on patch features, L1 of log metres",
         "gate_runner.tasks.maps:run_depth",
-        readouts="gate_runner.tasks.places:worth",
+        readouts="gate_runner.tasks.dense_readouts:worth",
         draw="gate_runner.tasks.drawing:depth",
         gate_recipe="segmentation",
         **_OF_MAPS,
@@ -269,7 +274,7 @@ TASK_TYPES = (
     ),
     TaskType(
         "suite",
-        "cosines of every caption and picture of a question, nothing trained",
+        "cosines of every caption and image of a question, nothing trained",
         "gate_runner.tasks.suite:run",
         side="composition",
         draw="gate_runner.tasks.suite:draw",
@@ -313,12 +318,12 @@ TASK_TYPES = (
         side="recognition",
         details=_TABLE_OF_CLASSES,
         trains=False,
-        readouts="gate_runner.tasks.reading:neighbours",
+        readouts="gate_runner.tasks.readout_selection:neighbours",
         **_OWN_CLASSES,
     ),
     TaskType(
         "image-retrieval",
-        "pictures of the same class, or of the same pair, ranked by cosine; nothing trained",
+        "images of the same class, or of the same pair, ranked by cosine; nothing trained",
         "gate_runner.tasks.neighbours:retrieval",
         side="retrieval",
         by_class=True,
@@ -328,7 +333,7 @@ TASK_TYPES = (
     ),
     TaskType(
         "clustering",
-        "k-means of the test pictures against their classes; nothing trained",
+        "k-means of the test images against their classes; nothing trained",
         "gate_runner.tasks.neighbours:clustering",
         side="recognition",
         say="gate_runner.tasks.predicted:a_class",
@@ -338,7 +343,7 @@ TASK_TYPES = (
             "ami": "vision_adapters.clusters:adjusted_mutual_information",
             "v_measure": "vision_adapters.clusters:v_measure",
         },
-        readouts="gate_runner.tasks.reading:clusters",
+        readouts="gate_runner.tasks.readout_selection:clusters",
         own_metrics=("ami", "v_measure"),
     ),
     TaskType(

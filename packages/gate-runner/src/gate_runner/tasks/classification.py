@@ -6,43 +6,32 @@ Where the encoder is frozen, the probe is solved, not stepped: a benchmark must 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from scipy import stats
-from torch import Tensor, nn
+from torch import Tensor
 
-from gate_runner.features import Kind
-from gate_runner.heads.reading import Reading
-from gate_runner.heads.saved import KeptHead
-from gate_runner.readouts import Readout
-from gate_runner.tasks.backbone import make_backbone
+from gate_runner.errors import UsageError
 from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
-from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.predicted import best, confident, with_classes
-from gate_runner.tasks.reading import reading_of
-from gate_runner.tasks.started import solved_probe, starts_at_solved, starts_at_texts, text_head
-from gate_runner.tasks.training import most_frequent, outcome_of, score, train_and_test
+from gate_runner.tasks.predicted import best, confident, distributions, with_classes
+from gate_runner.tasks.scoring import most_frequent, outcome_of, score
 from paired_scores.metrics import evaluate
 from vision_adapters.calibration import calibrate
-from vision_adapters.heads import AttentiveHead, InitializedHead, LinearHead, fixed_head, seeded
 from vision_adapters.losses import class_balance, cross_entropy
-from vision_adapters.training import Backbone, FrozenFeatures
 from vision_adapters.tuning import Fold, Tuned, TuningData, tune, tuning_data
 from vision_adapters.tuning.folds import FOLDS, PLENTY, class_folds
 
 if TYPE_CHECKING:
     from gate_data.data import Split
-
-
-_ATTENTIVE = {
-    "lr": 1e-3, "steps": 400, "batch_size": 128, "validate_every": 40, "schedule": "cosine", "rates": (1.0, 0.3, 3.0),
-}  # fmt: skip
+    from gate_runner.tasks.fitting import Loss
 
 
 def run(job: Job) -> Outcome:
@@ -60,65 +49,16 @@ def _run(job: Job, blind: Tensor) -> Outcome:
     if job.settings.class_weight == "balanced":
         loss = partial(cross_entropy, weight=class_balance(job.data.train.targets, classes))
     if str(job.training.get("readout", "")).endswith("/attentive"):
-        return _attentive(job, blind, loss)
+        from gate_runner.tasks.classification_training import train_attentive
+
+        return train_attentive(job, blind, loss)
     if job.settings.folds is not None:
         return _cross_validated(job, blind)
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
-    if starts_at_solved(job):
-        probe = solved_probe(job)
-        backbone = make_backbone(job, probe.kind)
-        head: nn.Module = probe.head(backbone.scale)
-        outcome = train_and_test(job, backbone, head, loss, blind, answer=best)
-        outcome = replace(outcome, training={**outcome.training, "features": probe.features})
-        return replace(outcome, head=_kept(job, head, backbone, probe.kind))
-    backbone = make_backbone(job, "pooled")
-    prompts, width = starts_at_texts(job), backbone.width
-    head = text_head(job, backbone.scale) if prompts else seeded(lambda: LinearHead(width, classes), job.seed)
-    outcome = train_and_test(job, backbone, head, loss, blind, answer=best)
-    return replace(outcome, head=_kept(job, head, backbone, "pooled"))
+    from gate_runner.tasks.classification_training import train
 
-
-def _attentive(job: Job, blind: Tensor, loss: Loss) -> Outcome:
-    """A head that learns which places of a block to look at, trained on the frozen tokens."""
-    block = Readout.parse(job.training["readout"]).block
-    kind, own = f"tokens:{block}", job.transform
-    tokens = {name: job.encoded(split, kind, f"{name}-{kind}", transform=own) for name, split in _splits(job)}
-    backbone = FrozenFeatures(tokens.__getitem__)
-    heads = max(number for number in (1, 2, 4) if backbone.width % number == 0)
-    head = seeded(lambda: AttentiveHead(backbone.width, len(job.data.classes), heads=heads), job.seed)
-    benchmark = replace(job.benchmark, training={**_ATTENTIVE, **job.training})
-    outcome = train_and_test(replace(job, benchmark=benchmark), backbone, head, loss, blind, answer=best)
-    if not job.settings.save_heads:
-        return outcome
-    reading = Reading(Readout.parse(job.training["readout"]), job.encoder.readouts(), backbone.scale)
-    return replace(outcome, head=KeptHead(head.cpu(), "readout", job.data.classes, reading=reading))
-
-
-def _read_at(job: Job, head: KeptHead) -> KeptHead:
-    """The head with the read-out of the job's unit, where it has one."""
-    if "readout" not in job.training:
-        return head
-    return replace(head, features="readout", reading=reading_of(job))
-
-
-def _kept(job: Job, head: nn.Module, backbone: Backbone, kind: Kind) -> KeptHead | None:
-    """The head as a layer on the encoder's features as they come, with the encoder's weights where it was trained."""
-    if not job.settings.save_heads:
-        return None
-    if isinstance(head, InitializedHead):
-        module = fixed_head(head.weight.detach().cpu(), head.bias.detach().cpu(), "l2", head.factor)
-    else:
-        assert isinstance(head, LinearHead)
-        weight = head.weight / backbone.scale.std.to(head.weight)
-        bias = head.bias - weight @ backbone.scale.mean.to(weight)
-        module = fixed_head(weight.detach().cpu(), bias.detach().cpu(), "raw")
-    head_record = KeptHead(module, "backbone" if kind == "backbone" else "projected", job.data.classes)
-    encoder, tune = job.encoder.module, job.settings.tune
-    if tune == "frozen" or encoder is None:
-        return _read_at(job, head_record)
-    state = {name: value.detach().cpu().clone() for name, value in encoder.state_dict().items()}
-    return replace(head_record, part=tune, encoder=state)
+    return train(job, blind, loss)
 
 
 def solve_and_test(job: Job, blind: Tensor) -> Outcome:
@@ -172,7 +112,9 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
             training["chosen_by"] = {**training["chosen_by"], "unseen": unseen}
     head = None
     if job.settings.save_heads:
-        from gate_runner.heads.calibrating import calibrated  # most runs keep no head
+        from gate_runner.tasks.classification_training import read_at  # most runs keep no head
+        from vision_features.heads.calibrating import calibrated
+        from vision_features.heads.saved import KeptHead
 
         classes = [job.data.classes[index] for index in present.tolist()]
         with job.timed("train"):
@@ -182,11 +124,11 @@ def solve_and_test(job: Job, blind: Tensor) -> Outcome:
         record = calibrated(fitted, tuned.scores(test), numbers[job.data.test.targets.long()], job.seed)
         training["calibration"] = record.training
         plain = KeptHead(tuned.head, "backbone" if kinds[chosen] == "backbone" else "projected", classes)
-        head = _read_at(job, replace(plain, calibration=record.card))
+        head = read_at(job, replace(plain, calibration=record.card))
     with job.timed("test"):
         scores = _scores(tuned, test, present, len(job.data.classes))
         outcome = outcome_of(job, scores, blind, training, best, head)
-    return replace(outcome, confidence=confident(scores, training.get("calibration", {}).get("temperature", 1.0)))
+    return replace(outcome, confidence=confident(scores, training), distributions=distributions(scores, training))
 
 
 def drawn_small(job: Job) -> bool:
@@ -248,19 +190,28 @@ def _cross_validated(job: Job, blind: Tensor) -> Outcome:
     """Scores of all samples. The interval is the wider of that of the samples and of that over the folds' heads.
 
     The latter is Student's with the variance of the folds' values times 1 / k + 1 / (k - 1): folds share samples.
+    Groups are in one fold each.
 
     Source:
         Nadeau and Bengio, Inference for the generalization error, Machine Learning 52, 2003.
     """
+    from gate_data.original_files import GROUP
+
     data, metric, count = job.data.test, job.benchmark.metrics[0], job.settings.folds or 2
-    features = {name: rows_of(job, data, kind, name)[:].float() for name, kind in kinds_to_probe(job).items()}
     scores, values = torch.empty(len(data), len(job.data.classes)), []
     heads: list[dict[str, Any]] = []
+    groups = data.columns.get(GROUP)
+    if groups is not None and len(set(groups)) < count:
+        raise UsageError(
+            f"setting folds={count}: the samples are of {len(set(groups))} groups ('group' under [splits]), which "
+            f"folds keep whole; expected at least {count}"
+        )
+    features = {name: rows_of(job, data, kind, name)[:].float() for name, kind in kinds_to_probe(job).items()}
     with job.timed("train"):
-        numbers = class_folds(data.targets, count, job.seed)
+        numbers = _numbered(data.targets, groups, count, job.seed)
         for fold in range(count):
             train, test = (numbers != fold).nonzero().flatten(), (numbers == fold).nonzero().flatten()
-            name, scores[test], params = _fold(job, features, train, test, data.targets)
+            name, scores[test], params = _fold(job, features, train, test, data.targets, groups)
             values.append(evaluate(metric, scores[test], data.targets[test], resamples=0).value)
             heads.append({"features": name, **params})
     with job.timed("test"):
@@ -274,7 +225,8 @@ def _cross_validated(job: Job, blind: Tensor) -> Outcome:
     crossed = {"folds": count, "values": values, "low": mean - half, "high": mean + half, "heads": heads}
     training = {"steps": 0, "head_parameters": 0, "cross_validation": crossed}
     every = (headline, *(scored for scored, _ in further))
-    return Outcome(every, estimate.outcomes, training, best(scores), confidence=confident(scores))
+    outcome = Outcome(every, estimate.outcomes, training, best(scores), confidence=confident(scores))
+    return replace(outcome, distributions=distributions(scores))
 
 
 def _options(job: Job) -> dict[str, Any]:
@@ -282,14 +234,51 @@ def _options(job: Job) -> dict[str, Any]:
     return {"metric": job.benchmark.metrics[0], "class_weight": job.class_weight, "seed": job.seed}
 
 
+def _within(targets: Tensor, groups: Sequence[str], seed: int) -> tuple[Fold, ...]:
+    """Folds of whole groups to choose a head by, one of them where samples are plenty; none of a single group."""
+    count = min(FOLDS, len(set(groups)))
+    if count < 2:
+        return ()
+    numbers = _numbered(targets, groups, count, seed)
+    parts = [
+        Fold((numbers != fold).nonzero().flatten(), (numbers == fold).nonzero().flatten()) for fold in range(count)
+    ]
+    whole = tuple(part for part in parts if len(part.train) and len(part.validation))
+    return whole[:1] if len(targets) >= PLENTY else whole
+
+
+def _numbered(targets: Tensor, groups: Sequence[str] | None, count: int, seed: int) -> Tensor:
+    """The fold of each sample: as many of each class in each as that goes, and no group in two."""
+    if groups is None:
+        return class_folds(targets, count, seed)
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    numbers = torch.full((len(targets),), -1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # it is where it can be
+        dealt = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
+        for fold, (_, test) in enumerate(dealt.split(targets.numpy(), targets.numpy(), np.array(groups))):
+            numbers[torch.from_numpy(test)] = fold
+    return numbers
+
+
 def _fold(
-    job: Job, features: dict[str, Tensor], train: Tensor, test: Tensor, targets: Tensor
+    job: Job,
+    features: dict[str, Tensor],
+    train: Tensor,
+    test: Tensor,
+    targets: Tensor,
+    groups: Sequence[str] | None = None,
 ) -> tuple[str, Tensor, dict[str, Any]]:
     """The features that validate best within the other folds, and what their head says of this one."""
     labels = targets[train]
     present = torch.unique(labels)
     named = torch.searchsorted(present, labels)
-    tuned = {name: tune(tuning_data(rows[train], named, **_options(job))) for name, rows in features.items()}
+    data = {name: tuning_data(rows[train], named, **_options(job)) for name, rows in features.items()}
+    if groups is not None:
+        inner = _within(named, [groups[at] for at in train.tolist()], job.seed)
+        data = {name: replace(rows, folds=inner or rows.folds) for name, rows in data.items()}
+    tuned = {name: tune(rows) for name, rows in data.items()}
     chosen = max(tuned, key=lambda name: -math.inf if (value := tuned[name].validation) is None else value)
     scores = _scores(tuned[chosen], features[chosen][test], present, len(job.data.classes))
     return chosen, scores, dict(tuned[chosen].best_params)

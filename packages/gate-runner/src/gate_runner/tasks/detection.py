@@ -17,21 +17,21 @@ from torch import Tensor, nn
 from gate_data.ragged import Ragged
 from gate_data.readers.decode import decode
 from gate_data.request import SplitName
-from gate_runner.class_words import plainly_read
 from gate_runner.detection.coco_map import needed
 from gate_runner.detection.knowledge import known_phrases
 from gate_runner.detection.scoring import guessed, in_pixels, judge, validated
 from gate_runner.detection.shots import Shown, shown_of
 from gate_runner.detection.tuning import tune_detector, unchanged
-from gate_runner.encoders.detectors import MOST, Detector, Phrase, phrases
 from gate_runner.errors import UsageError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.training import predict
+from knowledge_prompts.class_words import plainly_read
 from vision_adapters.detection import DenseHead, Detections, topk_detections
 from vision_adapters.heads import seeded
 from vision_adapters.training.head import Inputs
+from vision_features.encoders.detectors import MOST, Detector, Phrase, phrases
 
 if TYPE_CHECKING:
     from gate_data.pictures import Pictures
@@ -161,7 +161,7 @@ def submitted(job: Job, detections: Ragged) -> Ragged:
 
 
 def whole_picture(images: Tensor | Pictures, row: int) -> UInt8[np.ndarray, "h w 3"]:
-    """One picture as it lies in its file, neither cut nor scaled."""
+    """One image as it lies in its file, neither cut nor scaled."""
     if isinstance(images, Tensor):
         return np.ascontiguousarray(images[row].permute(1, 2, 0).numpy())
     return np.asarray(decode(images.files[row][0]))
@@ -174,7 +174,7 @@ def detect(
     phrases: Sequence[Phrase],
     progress: Callable[[int, int], None],
 ) -> Ragged:
-    """The 300 best pairs of a query and a class of each picture; no threshold, and nothing is suppressed.
+    """The 300 best pairs of a query and a class of each image; no threshold, and nothing is suppressed.
 
     Source:
         Grounding DINO's own evaluation; COCO's then counts the 100 best of each class.

@@ -1,4 +1,4 @@
-"""Tested units as small pictures: what reports show of the hardest samples."""
+"""Tested units as small images: what reports show of the hardest samples."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from gate_runner.tasks import predicted
 from gate_runner.tasks.task import Drawing
 
 _PIXELS, _BOXES_SIDE = 96, 192
-_COLOURS = np.random.default_rng(7).integers(40, 235, (256, 3)).astype(np.uint8)
-_COLOURS[0] = 24
+_HUE = 0.618034
+"""Share of the circle between the hues of two classes in order, the golden ratio's: the first ones are far apart."""
+_LOOKS = ((0.85, 0.95), (0.55, 0.6), (0.35, 1.0), (0.95, 0.7))
+"""Saturations and values of classes in turn."""
+_UNCOUNTED = "counts nowhere"
 
 
 def sample(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
@@ -29,18 +32,37 @@ def sample(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawi
         index = int(members[len(members) // 2])
     image, target = test.images[index], test.targets[index]
     if target.ndim == 2:
-        mask = map_colours(target.numpy())
+        mask, key = map_colours(target.numpy(), data.classes)
         picture = pixels_of(image, min(_PIXELS, image.shape[-1]))
         classes = _resized(mask, picture.shape[:2], Image.Resampling.NEAREST)
-        return Drawing(np.concatenate([picture, classes], axis=1), "image and truth")
+        return Drawing(np.concatenate([picture, classes], axis=1), "image and truth", key)
     answer = f"{float(target):g}" if target.is_floating_point() or not data.classes else data.classes[int(target)]
     return Drawing(shown(image), f"{test.texts[index]} True: {answer}" if test.texts else f"true: {answer}")
 
 
-def map_colours(labels: Int[np.ndarray, "h w"]) -> UInt8[np.ndarray, "h w 3"]:
-    """Return a colour for each class of a map; places that count nowhere are dark."""
-    colours: np.ndarray = _COLOURS[np.clip(labels, 0, 255).astype(np.uint8)]
+def _palette() -> UInt8[np.ndarray, "257 3"]:
+    """Return a colour for each class: dark for the first, often the background; the last is white, for no class."""
+    ordered = [(number * _HUE % 1.0, *_LOOKS[number % len(_LOOKS)]) for number in range(257)]
+    colours: np.ndarray = np.rint(255 * np.array([colorsys.hsv_to_rgb(*each) for each in ordered])).astype(np.uint8)
+    colours[0], colours[-1] = 40, 255
     return colours
+
+
+_PALETTE = _palette()
+
+
+def map_colours(
+    labels: Int[np.ndarray, "h w"], classes: Sequence[str]
+) -> tuple[UInt8[np.ndarray, "h w 3"], dict[str, tuple[int, int, int]]]:
+    """Return a map's colours, and the colour of each class in it by name; places that count nowhere are white."""
+    known = (labels >= 0) & (labels < len(classes))
+    numbers = np.where(known, labels.astype(np.int64) % 256, 256)
+    key = {}
+    for label in np.unique(np.where(known, labels, -1)).tolist():
+        red, green, blue = _PALETTE[256 if label < 0 else label % 256].tolist()
+        key[_UNCOUNTED if label < 0 else classes[label]] = (red, green, blue)
+    pixels: np.ndarray = _PALETTE[numbers]
+    return pixels, key
 
 
 def pair(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
@@ -79,7 +101,7 @@ def depth(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawin
 
 
 def boxes(data: Data[Objects], training: Mapping[str, Any], index: int) -> Drawing:
-    """A picture twice: with its objects, and with the detections that the result kept of it."""
+    """An image twice: with its objects, and with the detections that the result kept of it."""
     truth = data.test.targets
     wide, high = (int(side) for side in truth.sizes[index])
     scale = _BOXES_SIDE / max(wide, high)
@@ -92,7 +114,7 @@ def boxes(data: Data[Objects], training: Mapping[str, Any], index: int) -> Drawi
     detected = [(row[:4], int(row[4]), float(row[5])) for row in rows or ()]
     sides = [_framed(picture, objects, data.classes, scale), _framed(picture, detected, data.classes, scale)]
     named = ", ".join(sorted({data.classes[label] for _, label, _ in objects})) or "nothing"
-    caption = "truth, and what was found" if rows is not None else "truth; of this picture no detections were kept"
+    caption = "truth, and what was found" if rows is not None else "truth; of this image no detections were kept"
     return Drawing(np.concatenate([np.asarray(side) for side in sides], axis=1), f"{caption}: {named}")
 
 

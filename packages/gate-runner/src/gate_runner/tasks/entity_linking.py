@@ -31,7 +31,7 @@ _CANDIDATES = 1000
 def run(job: Job) -> Outcome:
     """Accuracy over all test questions, of seen and of unseen entities, and the harmonic mean of these two.
 
-    An entity has the features of its name and of its picture, a black one where there is none. The four weights are
+    An entity has the features of its name and of its image, a black one where there is none. The four weights are
     chosen on training questions, which only seen entities have. Chance: an entity drawn from those that share the
     question. ``training`` has what `clip` alone answers rightly, the `linker` by the question's words, and `both`.
     """
@@ -67,7 +67,7 @@ def run(job: Job) -> Outcome:
 def ways(training: Mapping[str, Any], encoder: str) -> Details:
     """What answers how many questions rightly, beside the scores, which are of the vectors."""
     names = {
-        "clip": "CLIP: picture and name",
+        "clip": "CLIP: image and name",
         "vectors": "vectors: four cosines (CLIP2CLIP)",
         "linker": "linker: the question's words",
         "both": "both: vectors among what the linker finds",
@@ -90,7 +90,7 @@ class _Asked:
 
 
 def _knowledge_base(job: Job, names: Float[Tensor, "n d"]) -> Clip2Clip:
-    """The entities: their names, and the pictures in the validation split."""
+    """The entities: their names, and the images in the validation split."""
     pictures = job.data.validation
     has_image = np.zeros(len(names), dtype=bool)
     has_image[pictures.targets.numpy()] = True

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from gate_data.data import Split
-from gate_runner.features import EncodedRows, Kind, digests_of
 from gate_runner.tasks.job import Job
 from vision_adapters.rows import Rows
+from vision_features.features import EncodedRows, Kind, digests_of
 
 _LOG = logging.getLogger(__name__)
 _WORD_WIDTH = 64
@@ -31,9 +31,9 @@ def pooled(job: Job, split: Split, name: str) -> Rows:
 
 
 def rows_of(job: Job, split: Split, kind: Kind, name: str) -> Rows:
-    """Features of a kind of all samples of a split, each different picture encoded once; see `encode_pictures`."""
+    """Features of a kind of all samples of a split, each different image encoded once; see `encode_pictures`."""
     if kind == "pooled" and "readout" in job.training:
-        from gate_runner.tasks.reading import read_rows
+        from gate_runner.tasks.readout_selection import read_rows
 
         return read_rows(job, split, name)
     return job.encoded(split, kind, name, transform=job.transform)

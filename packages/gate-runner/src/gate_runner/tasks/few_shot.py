@@ -5,30 +5,32 @@ Episodes are of so many ways and shots, or, as GATE means it, of many ways and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from gate_data.data import Data, Split
 from gate_data.request import SplitName
 from gate_runner.errors import DataError
-from gate_runner.setting_values import ensemble_in
+from gate_runner.settings.values import ensemble_in
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of, shown
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.losses_on_test import alike, losses_on_test
 from gate_runner.tasks.score import Score
+from gate_runner.tasks.scoring import with_chance
 from gate_runner.tasks.task import Drawing
-from gate_runner.tasks.training import ensemble_rows, with_chance
+from gate_runner.tasks.training import ensemble_rows
 from paired_scores.metrics import Score as Estimate
 from paired_scores.metrics import score_outcomes
 from vision_adapters.episodes import EpisodeHead, EpisodeRows, PrototypeHead, chosen_classes
-from vision_adapters.fewshot import sample_episode
+from vision_adapters.fewshot import Episodes, episode_indices, gate_episodes
 from vision_adapters.losses import IGNORED, cross_entropy
 from vision_adapters.training import Backbone, EncoderWithHead
 from vision_adapters.training.head import Inputs
@@ -36,10 +38,6 @@ from vision_adapters.training.predictions import most_averaged
 
 _VALIDATION_SEED, TEST_SEED = 1, 2
 _BATCH = 8
-QUERIES, LEAST_SHOTS, MOST_SUPPORT = 5, 2, 250
-MOST_OF_A_CLASS = 50
-"""Shots and queries that one draw of a class takes stay below it."""
-LEAST_SAMPLES = 5
 _GATE_BATCH = 4
 
 
@@ -48,7 +46,7 @@ def run(job: Job) -> Outcome:
     ways, shots, queries = (int(job.training[key]) for key in ("ways", "shots", "queries"))
     backbone = make_backbone(job, "pooled")
     indices = {
-        name: episode_indices(split, name, ways, shots, queries, count, seed)
+        name: _episode_indices(split, name, ways, shots, queries, count, seed)
         for name, split, count, seed in drawn_splits(job)
     }
     own = torch.arange(ways).repeat_interleave(queries)
@@ -142,119 +140,35 @@ def train_on_episodes(
     return scores[size], choices[size], about, losses
 
 
-def episode_indices(
+@contextmanager
+def _naming(split: str) -> Iterator[None]:
+    """Report what a split lacks as an error of the data."""
+    try:
+        yield
+    except ValueError as error:
+        raise DataError(f"few-shot, {split} split: {error} (a larger --limit?)") from error
+
+
+def _episode_indices(
     split: Split, name: str, ways: int, shots: int, queries: int, count: int, seed: int
 ) -> Int[Tensor, "e w m"]:
-    """Sample indices of episodes: for each class its shots, then its queries."""
-    sizes = torch.bincount(split.targets)
-    able = int((sizes >= shots + queries).sum())
-    if able < ways:
-        raise DataError(
-            f"few-shot with {ways} ways needs {ways} classes of {shots + queries} images in the {name} split; "
-            f"{able} of its {int((sizes > 0).sum())} classes have them (a larger --limit?)"
-        )
-    generator = torch.Generator().manual_seed(seed)
-    rows = []
-    for _ in range(count):
-        drawn = sample_episode(split.targets, ways=ways, shots=shots, queries=queries, generator=generator)
-        support = drawn.support.view(ways, shots)
-        query = drawn.query.view(ways, queries)
-        rows.append(torch.cat([support, query], dim=1))
-    return torch.stack(rows)
+    with _naming(name):
+        return episode_indices(split.targets, ways=ways, shots=shots, queries=queries, count=count, seed=seed)
+
+
+def _gate_episodes(split: Split, name: str, low: int, high: int, count: int, seed: int) -> Episodes:
+    with _naming(name):
+        return gate_episodes(split.targets, low=low, high=high, count=count, seed=seed)
 
 
 def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
-    """An episode as a picture: a class per row, its shots first."""
+    """An episode as an image: a class per row, its shots first."""
     ways, shots, queries = (int(training[key]) for key in ("ways", "shots", "queries"))
     test = data.test
-    drawn = episode_indices(test, "test", ways, shots, queries, index + 1, TEST_SEED)[index]
+    drawn = _episode_indices(test, "test", ways, shots, queries, index + 1, TEST_SEED)[index]
     rows = [np.concatenate([pixels_of(test.images[int(i)], 32) for i in episode], axis=1) for episode in drawn]
     caption = f"an episode: a class per row, from the first, its shot{'s' * (shots > 1)} on the left"
     return Drawing(np.concatenate(rows, axis=0), caption)
-
-
-class Episodes(NamedTuple):
-    """Episodes of different sizes, padded: sample indices, shots first, and which places of a class are there."""
-
-    samples: Int[Tensor, "e w m"]
-    shots: Bool[Tensor, "e w m"]
-    query: Bool[Tensor, "e w m"]
-
-    @property
-    def ways(self) -> Int[Tensor, " e"]:
-        """Classes in each episode."""
-        return self.query.any(dim=2).sum(dim=1)
-
-    @property
-    def answers(self) -> Int[Tensor, "e wm"]:
-        """The class of each place that is a query, -100 elsewhere."""
-        own = torch.arange(self.query.shape[1])[None, :, None].expand_as(self.query)
-        return torch.where(self.query, own, IGNORED).flatten(1)
-
-
-def gate_episodes(split: Split, name: str, low: int, high: int, count: int, seed: int) -> Episodes:
-    """Episodes as GATE draws them, but no sample twice in one.
-
-    Ways are uniform from ``low`` to ``high``, cut to the number of classes; that many classes are drawn with
-    replacement. Queries are 5 for each, or half of the smallest class drawn. Shots are uniform from 2 to below
-    ``min(samples, room, 50) - queries``, where ``room`` is what a support set of 250 leaves when every class to come
-    takes one; a class without room for 2 is left out. A class that is drawn again adds its shots and queries to those
-    that it has, as far as its samples reach.
-
-    Source:
-        GATE's released few-shot sets. A class drawn twice is drawn from all of its samples there, so that one can be
-        shot and query at once.
-    """
-    members = [torch.nonzero(split.targets == label).flatten().numpy() for label in torch.unique(split.targets)]
-    members = [own for own in members if len(own) >= LEAST_SAMPLES]
-    if len(members) < low:
-        raise DataError(
-            f"few-shot with {low} ways or more needs {low} classes of {LEAST_SAMPLES} images in the {name} split; "
-            f"it has {len(members)}"
-        )
-    return _padded([_episode(members, low, high, np.random.default_rng((seed, number))) for number in range(count)])
-
-
-def _episode(
-    members: list[np.ndarray], low: int, high: int, rng: np.random.Generator
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Shots and queries of each class of one episode, in the order in which classes were drawn."""
-    ways = min(int(rng.integers(low, high + 1)), len(members))
-    drawn = rng.integers(0, len(members), ways)
-    queries = min(QUERIES, min(len(members[label]) for label in drawn) // 2)
-    counts: dict[int, list[int]] = {}
-    support = 0
-    for position, label in enumerate(drawn.tolist()):
-        room = MOST_SUPPORT - support - (ways - position)
-        end = min(len(members[label]), room, MOST_OF_A_CLASS) - queries
-        if end <= LEAST_SHOTS:
-            continue
-        shots = int(rng.integers(LEAST_SHOTS, end))
-        support += shots
-        sizes = counts.setdefault(label, [0, 0])
-        sizes[0] += shots
-        sizes[1] += queries
-    episode = []
-    for label, (shots, queries_of) in counts.items():
-        own = rng.permutation(members[label])
-        queries_of = min(queries_of, len(own) // 2)
-        shots = min(shots, len(own) - queries_of)
-        episode.append((own[:shots], own[shots : shots + queries_of]))
-    return episode
-
-
-def _padded(drawn: list[list[tuple[np.ndarray, np.ndarray]]]) -> Episodes:
-    wide = max(len(episode) for episode in drawn)
-    long = max(len(shots) + len(query) for episode in drawn for shots, query in episode)
-    index = torch.zeros(len(drawn), wide, long, dtype=torch.long)
-    shots, query = (torch.zeros(len(drawn), wide, long, dtype=torch.bool) for _ in range(2))
-    for row, episode in enumerate(drawn):
-        for class_index, (first, second) in enumerate(episode):
-            index[row, class_index, : len(first)] = torch.from_numpy(first)
-            index[row, class_index, len(first) : len(first) + len(second)] = torch.from_numpy(second)
-            shots[row, class_index, : len(first)] = True
-            query[row, class_index, len(first) : len(first) + len(second)] = True
-    return Episodes(index, shots, query)
 
 
 def run_gate(job: Job) -> Outcome:
@@ -264,7 +178,7 @@ def run_gate(job: Job) -> Outcome:
     """
     low, high = (int(job.training[key]) for key in ("least_ways", "most_ways"))
     backbone = make_backbone(job, "pooled")
-    episodes = {name: gate_episodes(split, name, low, high, *drawn) for name, split, *drawn in drawn_splits(job)}
+    episodes = {name: _gate_episodes(split, name, low, high, *drawn) for name, split, *drawn in drawn_splits(job)}
     estimate, choices, training, losses = train_on_episodes(
         job,
         backbone,
@@ -291,7 +205,7 @@ def run_gate(job: Job) -> Outcome:
 def draw_gate(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing:
     """A shot of each of an episode's first classes."""
     low, high = int(training["least_ways"]), int(training["most_ways"])
-    episodes = gate_episodes(data.test, "test", low, high, index + 1, TEST_SEED)
+    episodes = _gate_episodes(data.test, "test", low, high, index + 1, TEST_SEED)
     first = episodes.samples[index, : min(8, int(episodes.ways[index])), 0]
     pixels = np.concatenate([shown(data.test.images[int(sample)]) for sample in first], axis=1)
     return Drawing(pixels, f"an episode of {int(episodes.ways[index])} classes, one shot of each of the first")

@@ -12,10 +12,10 @@ import torch.nn
 from torch import Tensor
 
 from gate_runner.settings import Settings
-from gate_runner.tasks.after_training import Fitted, after_training
 from gate_runner.tasks.backbone import Learning
 from gate_runner.tasks.job import Job
 from gate_runner.tasks.recipes import checked, recipe_for
+from gate_runner.tasks.retention import Fitted, after_training
 from vision_adapters.heads import InitializedHead
 from vision_adapters.losses import class_balance
 from vision_adapters.rows import Rows

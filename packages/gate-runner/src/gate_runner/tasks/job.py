@@ -20,11 +20,11 @@ if TYPE_CHECKING:  # they import torch, which the process that only watches over
 
     from gate_data.data import Data, Split
     from gate_data.ragged import Outcomes
-    from gate_runner.encoders.encoder import Encoder
-    from gate_runner.encoders.transforms import OwnTransform
-    from gate_runner.features import FeatureCache
-    from gate_runner.heads.saved import KeptHead
     from vision_adapters.rows import Rows
+    from vision_features.encoders.encoder import Encoder
+    from vision_features.encoders.transforms import OwnTransform
+    from vision_features.features import FeatureCache
+    from vision_features.heads.saved import KeptHead
 
 
 def silent(phase: str, done: int, total: int) -> None:
@@ -52,7 +52,7 @@ class Phases:
 
 
 def _in_memory() -> FeatureCache:
-    from gate_runner.features import FeatureCache
+    from vision_features.features import FeatureCache
 
     return FeatureCache()
 
@@ -94,11 +94,11 @@ class Job:
         return self.phases.timed(phase)
 
     def encoded(self, split: Split, kind: str, name: str, *, transform: OwnTransform | None = None) -> Rows:
-        """What the encoder gives of each picture of a split, by the name under which it is kept.
+        """What the encoder gives of each image of a split, by the name under which it is kept.
 
-        Without a transform, pictures stay the squares that maps and boxes were made for.
+        Without a transform, images stay the squares that maps and boxes were made for.
         """
-        from gate_runner.features import encode_pictures
+        from vision_features.features import encode_pictures
 
         def progress(done: int, total: int) -> None:
             self.progress(f"encode {name.partition('-')[0]}", done, total)
@@ -111,7 +111,7 @@ class Job:
 
     @property
     def transform(self) -> OwnTransform | None:
-        """The encoder's own way from a picture's file to pixels, where these are not to be squares."""
+        """The encoder's own way from an image's file to pixels, where these are not to be squares."""
         own = self.settings.transform == "model" and self.settings.tune == "frozen"
         return self.encoder.transform if own else None
 
@@ -144,6 +144,7 @@ class Outcome:
         probabilities: of each sample and class ``[n, k]``, or detections, where they are to be kept for a submission.
         head: what was fitted, where heads are to be kept and the task type can.
         confidence: probability of the predicted class of each sample ``[n]``; None where scores give none.
+        distributions: probabilities of all classes ``[n, k]``, if ``confidence`` is given and they are not too many.
 
     Example:
         >>> import numpy as np
@@ -159,3 +160,4 @@ class Outcome:
     probabilities: Outcomes | None = None
     head: KeptHead | None = None
     confidence: np.ndarray | None = None
+    distributions: np.ndarray | None = None

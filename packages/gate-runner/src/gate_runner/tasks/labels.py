@@ -14,7 +14,8 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, heads_of, likely
-from gate_runner.tasks.training import Measured, hits, train_and_test
+from gate_runner.tasks.scoring import hits
+from gate_runner.tasks.training import Measured, train_and_test
 from paired_scores.metrics import METRICS
 from vision_adapters.heads import LinearHead, seeded
 from vision_adapters.losses import binary_cross_entropy, cross_entropy

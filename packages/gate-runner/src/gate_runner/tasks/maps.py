@@ -1,32 +1,39 @@
-"""Maps from patch features by a transformer: classes of scenes and of volumes slice by slice, and metres of pixels."""
+"""Maps from patch features: classes of scenes and of volumes slice by slice, and metres of pixels.
+
+Heads are transformers, but for classes on the stand-ins, whose heads are solved: see `recipes.is_solved`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from itertools import count
 
 import numpy as np
 import torch
 from jaxtyping import Shaped
-from torch import Tensor
+from torch import Tensor, nn
 
 from gate_data.data import Split
 from gate_runner.errors import DataError
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import mistaken
-from gate_runner.tasks.recipes import head_size
-from gate_runner.tasks.training import Measured, targets_of, train_and_test
+from gate_runner.tasks.recipes import head_size, is_solved
+from gate_runner.tasks.training import Measured, Solved, targets_of, train_and_test
+from vision_adapters.depth import depth_errors, depth_loss, metres
 from vision_adapters.heads import SegmentationHead, seeded
-from vision_adapters.losses import IGNORED, acdc_loss, cross_entropy, focal_loss, segmentation_loss, soft_dice_loss
+from vision_adapters.losses import acdc_loss, cross_entropy, focal_loss, segmentation_loss, soft_dice_loss
+from vision_adapters.patch_ridge import LIFTS, PENALTIES, PatchRidgeHead, fit_patch_ridge
+from vision_adapters.rows import Rows
 from vision_adapters.rows.counting import log_frequencies, positive_median
+from vision_adapters.rows.volumes import tall_maps
 from vision_adapters.training import Backbone
 
 _TOKENS = 64
 """Rows and columns of GATE's tokens."""
 SEGMENTATION_TERMS = {"ce_loss": cross_entropy, "focal_loss": focal_loss, "dice_loss": soft_dice_loss}
 """Losses of GATE's table 3, over all pixels that count."""
-_LEAST = 1e-3
-"""Metres: predictions are at least this."""
 
 
 def _head(job: Job, backbone: Backbone, channels: int) -> SegmentationHead:
@@ -40,6 +47,32 @@ def _head(job: Job, backbone: Backbone, channels: int) -> SegmentationHead:
     return seeded(form, job.seed)
 
 
+def _solved(job: Job, backbone: Backbone, targets: Rows, validate: Callable[[nn.Module], float]) -> Solved:
+    high, wide = job.data.test.targets.shape[1:]
+    done = count(1)
+
+    def judge(head: PatchRidgeHead) -> float:
+        score = validate(backbone.attach(head).eval())
+        job.progress("train", next(done), len(PENALTIES) + len(LIFTS) - 1)
+        return score
+
+    try:
+        solved = fit_patch_ridge(
+            backbone.rows("train"),
+            targets,
+            classes=len(job.data.classes),
+            grid=backbone.grid,
+            size=(int(high), int(wide)),
+            scale=backbone.scale,
+            validate=judge,
+            device=job.encoder.device,
+        )
+    except ValueError as error:
+        raise DataError(f"{job.benchmark.id}: training split: {error}") from error
+    module = backbone.attach(solved.head).eval()
+    return Solved(module, solved.chosen.score, [row._asdict() for row in solved.tried])
+
+
 def run(job: Job) -> Outcome:
     """Classes of pixels. Chance: at each pixel, the class that training shows there most often.
 
@@ -49,28 +82,25 @@ def run(job: Job) -> Outcome:
     classes, targets = len(job.data.classes), targets_of(job)
     blind = log_frequencies(targets["train"], classes).argmax(dim=0).expand(len(job.data.test), -1, -1)
     backbone = make_backbone(job, "patches")
+    solved = is_solved(job.settings, job.training)
     return train_and_test(
         job,
         backbone,
-        _head(job, backbone, classes),
+        nn.Identity() if solved else _head(job, backbone, classes),
         acdc_loss if medical else segmentation_loss,
         blind,
         terms={"dice_loss": soft_dice_loss} if medical else SEGMENTATION_TERMS,
         targets=targets,
         read=lambda logits: logits.argmax(dim=1).to(torch.int16),
-        gather=to_volumes if medical else None,
+        gather=_to_volumes if medical else None,
         beside=partial(mistaken, classes=classes),
+        solve=partial(_solved, job, backbone, targets["train"]) if solved else None,
     )
 
 
-def to_volumes(maps: Shaped[Tensor, "n h w"], split: Split) -> Shaped[Tensor, "v sh w"]:
-    """The pixels of all slices of a volume as one tall map; shorter volumes end in pixels that count nowhere."""
+def _to_volumes(maps: Shaped[Tensor, "n h w"], split: Split) -> Shaped[Tensor, "v sh w"]:
     assert split.groups is not None
-    _, counts = torch.unique_consecutive(split.groups, return_counts=True)
-    gathered = maps.new_full((len(counts), int(counts.max()), *maps.shape[1:]), IGNORED)
-    for volume, slices in zip(gathered, torch.split(maps, counts.tolist()), strict=True):
-        volume[: len(slices)] = slices
-    return gathered.flatten(1, 2)
+    return tall_maps(maps, split.groups)
 
 
 def run_depth(job: Job) -> Outcome:
@@ -83,31 +113,14 @@ def run_depth(job: Job) -> Outcome:
     typical = positive_median(targets["train"])
     backbone = make_backbone(job, "patches")
 
-    def metres(output: Tensor) -> Tensor:
-        # The head starts at the training median and learns differences from it.
-        return typical * torch.exp(output[:, 0].clamp(-6, 6))
-
-    def loss(output: Tensor, truth: Tensor) -> Tensor:
-        measured = truth > 0
-        wrong = (output[:, 0].clamp(-6, 6) + np.log(typical) - truth.clamp_min(_LEAST).log()).abs()
-        total: Tensor = (wrong * measured).sum() / measured.sum().clamp_min(1)
-        return total
-
     def measure(predicted: Tensor, split: Split) -> dict[str, np.ndarray]:
-        errors: dict[str, list[float]] = {"rmse": [], "abs_rel": [], "delta_1.25": []}
-        truths = targets["test" if split is job.data.test else "validation"]
-        for index, guess in enumerate(predicted):
-            guess, truth = guess.double(), truths[index : index + 1][0].double()
-            measured = truth > 0
-            if not bool(measured.any()):
-                raise DataError(f"{job.benchmark.id}: no depth was measured in sample {index}")
-            guess, truth = guess[measured].clamp_min(_LEAST), truth[measured]
-            errors["rmse"].append(float((guess - truth).square().mean().sqrt()))
-            errors["abs_rel"].append(float(((guess - truth).abs() / truth).mean()))
-            errors["delta_1.25"].append(float((torch.maximum(guess / truth, truth / guess) < 1.25).double().mean()))
-        return {name: np.array(values) for name, values in errors.items()}
+        try:
+            return depth_errors(predicted, targets["test" if split is job.data.test else "validation"])
+        except ValueError as error:
+            raise DataError(f"{job.benchmark.id}: {error}") from error
 
     blind = measure(torch.tensor(typical).expand(job.data.test.targets.shape), job.data.test)
     chance = {name: float(values.mean()) for name, values in blind.items()}
     measured = Measured(measure, chance, lower=("rmse", "abs_rel"))
-    return train_and_test(job, backbone, _head(job, backbone, 1), loss, measured, targets=targets, read=metres)
+    loss, read = partial(depth_loss, typical=typical), partial(metres, typical=typical)
+    return train_and_test(job, backbone, _head(job, backbone, 1), loss, measured, targets=targets, read=read)

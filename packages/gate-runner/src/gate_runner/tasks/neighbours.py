@@ -12,7 +12,7 @@ from gate_runner.errors import DataError
 from gate_runner.tasks.features import pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
-from gate_runner.tasks.training import mean_of, most_frequent, outcome_of, with_chance
+from gate_runner.tasks.scoring import mean_of, most_frequent, outcome_of, with_chance
 from vision_adapters.clusters import agreement, cluster, matched_clusters
 from vision_adapters.neighbours import choose_neighbours, neighbour_votes, rank_gallery
 
@@ -23,9 +23,9 @@ _MOST_NEIGHBOURS = 200
 
 
 def knn(job: Job) -> Outcome:
-    """Votes of the nearest labelled pictures by cosine, searched by FAISS; how many vote is chosen on validation.
+    """Votes of the nearest labelled images by cosine, searched by FAISS; how many vote is chosen on validation.
 
-    The chosen number then votes among training and validation pictures together, as a solved probe is fitted on both.
+    The chosen number then votes among training and validation images together, as a solved probe is fitted on both.
     Chance: the training split's most frequent classes.
     """
     data = job.data
@@ -43,9 +43,9 @@ def knn(job: Job) -> Outcome:
 
 
 def retrieval(job: Job) -> Outcome:
-    """Each test picture asks for the others of its class, or of its pair, among all other test pictures.
+    """Each test image asks for the others of its class, or of its pair, among all other test images.
 
-    Chance: a random order. The interval resamples queries; one without another picture of its own does not count.
+    Chance: a random order. The interval resamples queries; one without another image of its own does not count.
     """
     labels = job.data.test.targets.numpy()
     features = _unit(job, job.data.test, "test")
@@ -68,7 +68,7 @@ def retrieval(job: Job) -> Outcome:
 
 
 def clustering(job: Job) -> Outcome:
-    """As many clusters of the test pictures as they have classes, by k-means; how far they agree with the classes.
+    """As many clusters of the test images as they have classes, by k-means; how far they agree with the classes.
 
     Chance: one cluster for all.
     """

@@ -27,9 +27,31 @@ def best(scores: Float[Tensor, "n k"]) -> Int[np.ndarray, " n"]:
     return scores.argmax(dim=1).int().cpu().numpy()
 
 
-def confident(scores: Float[Tensor, "n k"], temperature: float = 1.0) -> Float[np.ndarray, " n"]:
-    """Return the probability of the class with the highest score: the softmax, as a saved head gives it."""
-    return (scores.float() / temperature).softmax(dim=1).amax(dim=1).cpu().numpy()
+def confident(scores: Float[Tensor, "n k"], training: Mapping[str, Any] | None = None) -> Float[np.ndarray, " n"]:
+    """Return the probability of the class with the highest score, calibrated if the result's training has a record."""
+    surest: np.ndarray = _calibrated(scores, training).amax(dim=1).cpu().numpy()
+    return surest
+
+
+MOST_PROBABILITIES = 16_000_000
+"""Samples times classes up to which all probabilities are stored with outcomes: 32 MB before compression."""
+
+
+def distributions(
+    scores: Float[Tensor, "n k"], training: Mapping[str, Any] | None = None
+) -> Float[np.ndarray, "n k"] | None:
+    """Return every class's probability in half precision; None of more than `MOST_PROBABILITIES` of them."""
+    if scores.numel() > MOST_PROBABILITIES:
+        return None
+    return _calibrated(scores, training).half().cpu().numpy()
+
+
+def _calibrated(scores: Float[Tensor, "n k"], training: Mapping[str, Any] | None) -> Float[Tensor, "n k"]:
+    from vision_adapters.calibration import SoftmaxMap
+
+    record = (training or {}).get("calibration") or {}
+    fitted = SoftmaxMap(float(record.get("temperature", 1.0)), float(record.get("uniform", 0.0)))
+    return fitted.probabilities(scores.float())
 
 
 def likely(probabilities: Float[Tensor, "n k"]) -> Bool[np.ndarray, "n k"]:
@@ -117,7 +139,7 @@ def a_map(data: Data[Any], predicted: np.ndarray, index: int) -> str:
 
 
 def objects(data: Data[Any], predicted: np.ndarray, index: int) -> str:
-    """How many of a picture's objects its best boxes found, and the class that is missed most."""
+    """How many of an image's objects its best boxes found, and the class that is missed most."""
     count, hits, missed = predicted.tolist()
     boxes = "box" if count == 1 else f"{count} boxes"
     sentence = f"{hits} of {count} object{'s' * (count != 1)} found by the best {boxes}"
@@ -127,9 +149,9 @@ def objects(data: Data[Any], predicted: np.ndarray, index: int) -> str:
 
 
 def a_pair(data: Data[Any], predicted: np.ndarray, index: int) -> str:
-    """The caption that each of two pictures is more similar to."""
+    """The caption that each of two images is more similar to."""
     first, second = ((data.test.texts or ())[2 * index + int(choice)] for choice in predicted)
-    return f"“{first}” for the first picture, “{second}” for the second"
+    return f"“{first}” for the first image, “{second}” for the second"
 
 
 _CELLS = 200

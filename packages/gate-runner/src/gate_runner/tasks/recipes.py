@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_runner.errors import UsageError, unknown
-from gate_runner.setting_values import ENSEMBLE_FIELD, ensemble_in
+from gate_runner.settings.values import ENSEMBLE_FIELD, ensemble_in
 from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
@@ -164,6 +164,15 @@ def starts_at_probe(settings: Settings) -> bool:
     if start not in _STARTS:
         raise unknown("value of head_start", str(start), _STARTS)
     return bool(start == "probe")
+
+
+def is_solved(settings: Settings, training: Mapping[str, Any]) -> bool:
+    """Whether the head of class maps is solved by ridge regression: no field of a recipe is set for it.
+
+    A benchmark's ``head`` is ``"ridge"`` on the stand-ins. Behind encoders that are trained, by any recipe, heads are
+    transformers.
+    """
+    return settings.tune == "frozen" and not settings.recipe_fields and training.get("head") == "ridge"
 
 
 class HeadSize(NamedTuple):

@@ -66,7 +66,7 @@ def run_task(job: Job) -> Outcome:
 
     Example:
         >>> from gate_runner.benchmarks import BENCHMARKS, DataRequest
-        >>> from gate_runner.encoders import load_encoder
+        >>> from vision_features.encoders import load_encoder
         >>> digits = BENCHMARKS["digits"]
         >>> data = digits.load("built-in", DataRequest(None, 40))
         >>> run_task(Job(load_encoder("micro-clip/random"), digits, data)).scores[0].metric
@@ -75,7 +75,7 @@ def run_task(job: Job) -> Outcome:
     task = find_task_type(job.benchmark.task)
     run: Run = named(task.run)
     if job.training.get("readout") in ("auto", "all"):
-        from gate_runner.tasks.reading import choose_readout
+        from gate_runner.tasks.readout_selection import choose_readout
 
         return choose_readout(job, run, task.readouts)
     return run(job)

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import kinds_to_probe, rows_of
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import values
-from gate_runner.tasks.training import outcome_of, train_and_test
+from gate_runner.tasks.scoring import outcome_of
+from gate_runner.tasks.training import train_and_test
 from paired_scores.metrics import METRICS, evaluate
 from vision_adapters.heads import LinearHead, seeded
+from vision_adapters.heads.linear import Standardised
 from vision_adapters.losses import l1
 from vision_adapters.ridge import Ridge, fit_ridge
-
-
-class Standardised(nn.Module):
-    """A head on standardised targets, so that it starts at their mean and steps in their unit."""
-
-    def __init__(self, head: nn.Module, mean: Tensor, spread: Tensor) -> None:
-        super().__init__()
-        self.head = head
-        self.register_buffer("mean", mean)
-        self.register_buffer("spread", spread)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """One number per sample."""
-        value: Tensor = self.head(features)[:, 0] * self.get_buffer("spread") + self.get_buffer("mean")
-        return value
 
 
 def run(job: Job) -> Outcome:

@@ -11,29 +11,23 @@ from torch import Tensor
 
 from gate_data.data import Split
 from gate_data.request import SplitName
-from gate_runner.features import IndexedRows
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.features import Words, words
 from gate_runner.tasks.fitting import Loss
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best
 from gate_runner.tasks.recipes import head_size
-from gate_runner.tasks.training import Measured, hits, most_frequent, train_and_test
+from gate_runner.tasks.scoring import hits, most_frequent
+from gate_runner.tasks.training import Measured, train_and_test
 from vision_adapters.heads import RelationalHead, seeded
+from vision_adapters.heads.sequences import PooledAsToken
 from vision_adapters.losses import cross_entropy
 from vision_adapters.training import Backbone, Scale
 from vision_adapters.training.head import Inputs
+from vision_features.features import IndexedRows
 
 _AT_ONCE = 100_000_000
 """Numbers of the training questions' tokens up to which their scale is measured on all of them together."""
-
-
-class PooledAsToken(RelationalHead):
-    """The same for an encoder that shows no places: its pooled features are the one image token."""
-
-    def forward(self, image_tokens: Tensor, text_tokens: Tensor, text_mask: Tensor) -> Tensor:
-        """Scores of each answer."""
-        return super().forward(image_tokens[:, None], text_tokens, text_mask)
 
 
 def _trained(job: Job, loss: Loss, scorer: Tensor | Measured, **how: Any) -> Outcome:

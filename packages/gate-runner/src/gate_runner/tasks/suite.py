@@ -16,7 +16,6 @@ from eqben_builder.suites import Features, SuiteLine, SuiteTable, similarities, 
 from gate_data.data import Data, Split
 from gate_data.ragged import Ragged
 from gate_runner.errors import DataError
-from gate_runner.features import digests_of
 from gate_runner.plugins import own_model
 from gate_runner.suites.questions import QuestionPictures, Questions
 from gate_runner.tasks.drawing import shown
@@ -24,6 +23,7 @@ from gate_runner.tasks.features import cut_texts, pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Details, Drawing
+from vision_features.features import digests_of
 
 _SHOWN = 3
 """Captions of a question that a report shows."""
@@ -31,7 +31,7 @@ _HEADS = ("", "measure", "questions", "score", "95 %", "chance", "best blind lin
           "ties", "authors' ties")  # fmt: skip
 
 _READING = (
-    "A blind line never looks at a picture: a score that is not better than it says nothing about seeing. A tie is "
+    "A blind line never looks at an image: a score that is not better than it says nothing about seeing. A tie is "
     "wrong; the last column has the score with ties as the authors count them, where that differs."
 )
 
@@ -39,8 +39,8 @@ _READING = (
 def run(job: Job) -> Outcome:
     """Share of questions right by the main measure of their shape, and the suite's whole table.
 
-    A choice among captions or pictures and a statement by its accuracy, two pictures with two captions by the group
-    score, paraphrases where both beat the wrong caption; a tie is wrong. Outcomes are kept by picture, since questions
+    A choice among captions or images and a statement by its accuracy, two images with two captions by the group
+    score, paraphrases where both beat the wrong caption; a tie is wrong. Outcomes are kept by image, since questions
     that share one are not independent. ``training["suite"]`` has every subset and published average with ties, chance,
     blind lines, the paired test against the best of them, and published scores.
     """
@@ -72,7 +72,7 @@ def _scorer(spec: str) -> dict[str, Any]:
 
 
 def share_right(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
-    """The share of right answers, of questions whose pictures are weighted."""
+    """The share of right answers, of questions whose images are weighted."""
     right = outcomes.columns["right"]
     owner = np.repeat(np.arange(len(outcomes)), outcomes.lengths)
     sums = np.bincount(owner, right, minlength=len(outcomes))
@@ -81,7 +81,7 @@ def share_right(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.nd
 
 
 def draw(data: Data[Any], training: Mapping[str, Any], index: int) -> Drawing:
-    """The first question of a picture: its pictures side by side, and its captions, the right ones first."""
+    """The first question of an image: its images side by side, and its captions, the right ones first."""
     questions: Questions = data.test.targets
     places, lengths = questions.clusters()
     picture = int(places[int(lengths[:index].sum())])
@@ -95,7 +95,7 @@ def draw(data: Data[Any], training: Mapping[str, Any], index: int) -> Drawing:
 
 
 def _features(job: Job, pictures: QuestionPictures, captions: Sequence[str]) -> Features:
-    """Unit features of each different picture and caption; both are kept, so that a run that is broken off goes on."""
+    """Unit features of each different image and caption; both are kept, so that a run that is broken off goes on."""
     different = pictures.different()
     images = pooled(job, Split(different, torch.zeros(len(different))), "test")
     texts = list(dict.fromkeys(captions))
@@ -122,7 +122,7 @@ def _unit(features: Tensor) -> Float[np.ndarray, "n d"]:
 
 
 def _by_picture(questions: Questions, table: SuiteTable) -> Ragged:
-    """Right or wrong of every question, those that share a picture as one sample."""
+    """Right or wrong of every question, those that share an image as one sample."""
     places, lengths = questions.clusters()
     return Ragged({"question": places, "right": table.outcomes["right"].right[places]}, lengths)
 

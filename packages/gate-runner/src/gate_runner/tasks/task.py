@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gate_data.imports import named
 from gate_runner.errors import UsageError
-from gate_runner.setting_values import ENSEMBLE_FIELD, ensemble_in
+from gate_runner.settings.values import ENSEMBLE_FIELD, ensemble_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Drawing(NamedTuple):
-    """A tested unit as a picture: ``uint8`` pixels ``[h, w, 3]``, and what it is, in a few words.
+    """A tested unit as an image: ``uint8`` pixels ``[h, w, 3]``, what it is in a few words, and the classes in it.
+
+    ``key`` has the name and the red, green and blue of each class that the image shows by its colour alone; a report
+    prints one key for all images of a benchmark.
 
     Example:
         >>> import numpy as np
@@ -31,6 +34,7 @@ class Drawing(NamedTuple):
 
     pixels: np.ndarray
     caption: str
+    key: Mapping[str, tuple[int, int, int]] = {}
 
 
 Run = Callable[["Job"], "Outcome"]
@@ -92,7 +96,7 @@ class TaskType:
         side: ``"recognition"``, ``"composition"`` or ``"retrieval"``: under which a trade-off shows it; "other tasks"
             where it is empty.
         class_prompts: whether a benchmark's classes have prompts, by which an encoder with a text side scores.
-        keeps_heads: whether its head can be kept, to be loaded with `gate_runner.heads.load_head`.
+        keeps_heads: whether its head can be kept, to be loaded with `vision_features.heads.load_head`.
         best: how many of the best samples a report shows beside the worst.
         training: numbers by which a head is trained on a stand-in; none where it is solved, or nothing is trained.
         original_training: what differs of them for a data set's own files.
@@ -161,7 +165,7 @@ class TaskType:
 
     def variants(self, benchmark: Benchmark, settings: Settings) -> list[tuple[Benchmark, int]]:
         """The benchmarks that a run with these settings computes of one benchmark, each with a seed."""
-        from gate_runner.settings import FIELDS, flag_of
+        from gate_runner.settings.record import FIELDS, flag_of
 
         swept = replace(settings, keep_predictions=False) if self.submits else settings
         if swept.sweeps and not self.sweeps:
@@ -178,6 +182,11 @@ class TaskType:
         for name in ("class_weight", "folds"):
             if getattr(settings, name) not in (None, "none") and not self.weighs:
                 raise UsageError(f"{name} does not apply to {benchmark.id!r}, whose task type is {self.id!r}")
+        if settings.unlabelled and settings.class_weight != "none":
+            raise UsageError(
+                f"class_weight={settings.class_weight} does not go with --unlabelled: images without labels are of no "
+                "class that could be weighed; leave one of the two out"
+            )
         if settings.folds is not None and (
             settings.shots or settings.sweeps or settings.readout or settings.tune != "frozen" or settings.save_heads
         ):
@@ -218,11 +227,11 @@ class TaskType:
 
     def read_at(self, benchmark: Benchmark, readout: str) -> Benchmark:
         """The benchmark with the encoder read out somewhere, whose id is ``ID@readout=WHERE``."""
-        from gate_runner.readouts import CHOICES, checked
+        from vision_features.readouts import CHOICES, checked
 
         checked((readout,))
         of_places = readout.endswith("/places")
-        fits = readout in CHOICES or of_places if "tasks.places" in self.readouts else not of_places
+        fits = readout in CHOICES or of_places if "tasks.dense_readouts" in self.readouts else not of_places
         if not self.readouts or not fits or (readout.endswith("/attentive") and not self.weighs):
             shown = f" {readout}" if self.readouts else ""
             raise UsageError(f"--readout{shown} does not apply to {benchmark.id!r}, whose task type is {self.id!r}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,26 +14,26 @@ from torch import Tensor, nn
 from gate_data.data import Split
 from gate_data.maps import Maps
 from gate_data.request import SplitName
-from gate_runner.features import digests_of
-from gate_runner.heads.saved import KeptHead
-from gate_runner.setting_values import ensemble_in
-from gate_runner.tasks.after_training import gained
-from gate_runner.tasks.fitting import Loss, fit_head
+from gate_runner.settings.values import ensemble_in
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.losses_on_test import losses_on_test
-from gate_runner.tasks.predicted import best, confident
-from gate_runner.tasks.score import Score
-from paired_scores.metrics import METRICS, RunningScores, evaluate, score_outcomes
+from gate_runner.tasks.predicted import MOST_PROBABILITIES, best, confident, distributions
+from gate_runner.tasks.scoring import Answer, mean_of, with_chance
+from paired_scores.metrics import METRICS, RunningScores
 from paired_scores.metrics import Score as Estimate
-from paired_scores.metrics.definitions import hits_at
 from vision_adapters.rows import Rows
-from vision_adapters.rows.counting import log_frequencies
 from vision_adapters.training import Backbone, Direction, Scale
 from vision_adapters.training.head import Inputs
+from vision_adapters.training.outcome import Kept
 from vision_adapters.training.predictions import averaged, averaged_sizes, most_averaged
 from vision_adapters.training.predictions import predict as batches
+from vision_adapters.training.retention import paired_change
+from vision_features.features import digests_of
 
-Answer = Callable[[Tensor], np.ndarray]
+if TYPE_CHECKING:
+    from gate_runner.tasks.fitting import Loss
+    from gate_runner.tasks.retention import Fitted
+
 Beside = Callable[[Tensor, Tensor], np.ndarray]
 Gather = Callable[[Tensor, Split], Tensor]
 
@@ -48,6 +48,26 @@ class Measured:
     measure: Callable[[Tensor, Split], Mapping[str, np.ndarray]]
     chance: Mapping[str, float]
     lower: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """A head that took no steps, behind its features, its score on validation, and what was tried."""
+
+    module: nn.Module
+    score: float
+    tried: Sequence[Mapping[str, Any]]
+    zero_shot: None = None
+
+    @property
+    def kept(self) -> list[Kept]:
+        """Its one state."""
+        return [Kept(0, self.score, dict(self.module.state_dict()))]
+
+    def about(self, metric: str) -> dict[str, Any]:
+        """What a result's ``training`` says of it; ``metric`` is what validation chose by."""
+        tried = [{(metric if key == "score" else key): value for key, value in row.items()} for row in self.tried]
+        return {"steps": 0, "tried": tried}
 
 
 def train_and_test(
@@ -66,6 +86,7 @@ def train_and_test(
     answer: Answer | None = None,
     beside: Beside | None = None,
     terms: Mapping[str, Loss] | None = None,
+    solve: Callable[[Callable[[nn.Module], float]], Solved] | None = None,
 ) -> Outcome:
     """Train a head on a backbone, choose its step by the headline on validation, and score the test split once.
 
@@ -90,6 +111,7 @@ def train_and_test(
         answer: predictions to what is kept of them beside the outcomes; None keeps nothing.
         beside: the same from predictions and targets of units, where predictions alone are too much to keep.
         terms: further losses of its output and targets that GATE's recipe scores on the test split, by metric.
+        solve: a head's score on validation to the head, solved, which then takes the place of the training.
     """
     metrics, headline = job.benchmark.metrics, job.benchmark.metrics[0]
     names: tuple[SplitName, ...] = ("train", "validation", "test")
@@ -108,7 +130,15 @@ def train_and_test(
 
     test = inputs(backbone, "test")
     direction = _direction(headline, scorer)
-    fitted = fit_head(job, backbone, head, truths["train"], loss, validate, direction, inputs=inputs, scales=scales)
+    fitted: Fitted | Solved
+    if solve is not None:
+        held = inputs(backbone, "validation")
+        with job.timed("train"):
+            fitted = solve(lambda module: validate(module, held))
+    else:
+        from gate_runner.tasks.fitting import fit_head
+
+        fitted = fit_head(job, backbone, head, truths["train"], loss, validate, direction, inputs=inputs, scales=scales)
     tuned = job.settings.tune != "frozen"
     with job.timed("test"):
         checkpoints = most_averaged(fitted.kept) if tuned else fitted.kept[:1]
@@ -130,9 +160,10 @@ def train_and_test(
         rows_of: dict[str, Any] = {"ensembles": ensemble_rows(headline, by_size)} if tuned else {}
         outcomes = by_size[shown].outcomes
         if fitted.zero_shot is not None:
-            rows_of["gained"] = gained(headline, fitted.zero_shot, np.asarray(outcomes), job.seed)
+            change = paired_change(headline, fitted.zero_shot, np.asarray(outcomes), seed=job.seed)
+            rows_of["gained"] = change._asdict()
     training = {
-        "head_parameters": sum(p.numel() for p in head.parameters() if p.requires_grad),
+        "head_parameters": sum(p.numel() for p in (fitted.module if solve else head).parameters() if p.requires_grad),
         **fitted.about(headline),
         **rows_of,
     }
@@ -144,7 +175,9 @@ def train_and_test(
                 job, fitted.module, several, test, truths["test"], losses, side_by_side=side_by_side
             )
             scores = (*scores, *tested)
-    return Outcome(scores, outcomes, training, judges[shown].answers(), confidence=judges[shown].confidence())
+    final = judges[shown]
+    outcome = Outcome(scores, outcomes, training, final.answers(), confidence=final.confidence())
+    return replace(outcome, distributions=final.distributions())
 
 
 def _direction(metric: str, scorer: Tensor | Measured) -> Direction:
@@ -172,6 +205,7 @@ class _Judge:
         self.parts: list[Tensor] = []
         self.answer_rows: list[np.ndarray] = []
         self.confidence_rows: list[np.ndarray] = []
+        self.distribution_rows: list[np.ndarray | None] = []
 
     def add(self, predictions: Tensor) -> None:
         """Score the next samples, or keep them where all are scored together."""
@@ -185,8 +219,17 @@ class _Judge:
         if self.measured is None:
             self.running.update(predictions, truth)
         self.answer_rows += [self.answer(predictions)] if self.answer else []
-        self.confidence_rows += [confident(predictions)] if self.answer is best else []
+        if self.answer is best:
+            self.confidence_rows.append(confident(predictions))
+            self._add_distributions(predictions)
         self.answer_rows += [self.beside(predictions, truth)] if self.beside else []
+
+    def _add_distributions(self, predictions: Tensor) -> None:
+        """Keep probabilities of all classes, and none once they are too many."""
+        classes, samples = predictions.shape[1], sum(map(len, self.confidence_rows))
+        self.distribution_rows.append(None if samples * classes > MOST_PROBABILITIES else distributions(predictions))
+        if self.distribution_rows[-1] is None:
+            self.distribution_rows = [None]
 
     def _together(self) -> Tensor:
         predictions, truth = torch.cat(self.parts), self.targets[:] if self.gather or self.beside else torch.empty(0)
@@ -218,6 +261,11 @@ class _Judge:
         """Return the probability of each answer, if it is the class of the highest score."""
         return np.concatenate(self.confidence_rows) if self.confidence_rows else None
 
+    def distributions(self) -> np.ndarray | None:
+        """Return probabilities of all classes, if they are not too many."""
+        rows = [row for row in self.distribution_rows if row is not None]
+        return np.concatenate(rows) if rows and len(rows) == len(self.distribution_rows) else None
+
 
 def ensemble_rows(metric: str, by_size: Mapping[int, Estimate]) -> list[dict[str, Any]]:
     """What a result says of ensembles: the headline by how many checkpoints are averaged."""
@@ -225,57 +273,6 @@ def ensemble_rows(metric: str, by_size: Mapping[int, Estimate]) -> list[dict[str
         {"checkpoints": size, metric: estimate.value, "low": estimate.low, "high": estimate.high}
         for size, estimate in by_size.items()
     ]
-
-
-def score(job: Job, predictions: Tensor, truth: Tensor, blind: Tensor) -> list[tuple[Score, Estimate]]:
-    """Every metric of the benchmark on the test split, with its interval and its chance level."""
-    estimates = [evaluate(name, predictions, truth, seed=job.seed) for name in job.benchmark.metrics]
-    return [
-        (with_chance(estimate, evaluate(estimate.metric, blind, truth, resamples=0).value), estimate)
-        for estimate in estimates
-    ]
-
-
-def outcome_of(
-    job: Job,
-    predictions: Tensor,
-    blind: Tensor,
-    training: Mapping[str, Any],
-    answer: Answer,
-    head: KeptHead | None = None,
-    *,
-    cosines: bool = False,
-) -> Outcome:
-    """Predictions of the test split that no step was trained for, scored by every metric of the benchmark.
-
-    Cosines have no softmax that is a probability: their scale is the encoder's own.
-    """
-    judged = score(job, predictions, job.data.test.targets, blind)
-    scores = tuple(scored for scored, _ in judged)
-    sure = confident(predictions) if answer is best and not cosines else None
-    return Outcome(scores, judged[0][1].outcomes, training, answer(predictions), head=head, confidence=sure)
-
-
-def most_frequent(job: Job) -> Tensor:
-    """Scores of the test samples made without looking: the training split's most frequent classes."""
-    frequencies = log_frequencies(job.data.train.targets, len(job.data.classes))
-    return frequencies.expand(len(job.data.test), -1)
-
-
-def with_chance(estimate: Estimate, chance: float) -> Score:
-    """An estimate as a result has it."""
-    return Score(estimate.metric, estimate.direction, estimate.value, estimate.low, estimate.high, chance)
-
-
-def mean_of(name: str, outcomes: np.ndarray, direction: Literal["higher", "lower"], seed: int) -> Estimate:
-    """The mean of one number per sample with its interval; samples that are NaN do not count."""
-    estimate = score_outcomes("mae", outcomes[~np.isnan(outcomes)].astype(np.float64), seed=seed)
-    return Estimate(name, direction, estimate.value, estimate.low, estimate.high, outcomes)
-
-
-def hits(scores: Tensor, truth: Tensor, k: int = 1) -> np.ndarray:
-    """For each row, the chance that the true column is among the k best, ties sharing their places."""
-    return hits_at(k)(scores.numpy(), truth.numpy())
 
 
 def predict(module: nn.Module, inputs: Inputs, read: Callable[[Tensor], Tensor], batch_size: int) -> Tensor:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gate_data.cards import ICINW, SHEETS
-from gate_runner.axes import Variant
-from gate_runner.class_words import WORDS
 from gate_runner.errors import DataError, UsageError
-from gate_runner.setting_values import PATCH_FEATURES
+from gate_runner.settings.axes import Variant
+from gate_runner.settings.values import PATCH_FEATURES
 from gate_runner.tasks.registry import find_task_type
+from knowledge_prompts.class_words import WORDS
 
 if TYPE_CHECKING:
     from gate_runner.benchmark import Benchmark
@@ -184,7 +184,7 @@ def shots_and_split(settings: Settings) -> Sequence[str]:
 
 
 def of_detection(benchmark: Benchmark, suffix: str) -> Benchmark:
-    """A detection benchmark scored on another split, or trained on few pictures."""
+    """A detection benchmark scored on another split, or trained on few images."""
     words = suffix.split("-")
     split = words.pop(0) if words[0] == "valid" else "test"
     shots = words.pop(0) if words and words[0].isdecimal() else "full"

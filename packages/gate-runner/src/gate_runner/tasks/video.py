@@ -11,9 +11,10 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, values, with_classes
 from gate_runner.tasks.recipes import head_size
-from gate_runner.tasks.regression import Standardised
-from gate_runner.tasks.training import most_frequent, train_and_test
+from gate_runner.tasks.scoring import most_frequent
+from gate_runner.tasks.training import train_and_test
 from vision_adapters.heads import TemporalHead, seeded
+from vision_adapters.heads.linear import Standardised
 from vision_adapters.losses import cross_entropy, l1
 from vision_adapters.training import Backbone
 

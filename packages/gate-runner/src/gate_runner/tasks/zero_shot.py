@@ -13,14 +13,15 @@ import torch.nn.functional as F
 from scipy import stats
 from torch import Tensor
 
-from gate_runner.class_words import ClassWords, told_apart, words_in
 from gate_runner.tasks.features import Embedder, cut_texts, pooled
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, with_classes
 from gate_runner.tasks.predicted import details as class_details
+from gate_runner.tasks.scoring import outcome_of
 from gate_runner.tasks.task import Details
-from gate_runner.tasks.training import outcome_of
 from knowledge_prompts import class_embeddings
+from knowledge_prompts.class_words import ClassWords, words_in
+from knowledge_prompts.encoding.distinct import indistinct_classes
 from paired_scores.metrics import evaluate
 from vision_adapters.rows.counting import log_frequencies
 
@@ -32,7 +33,7 @@ MOST_IMAGES = 10_000
 
 
 def run(job: Job) -> Outcome:
-    """Cosine of each image with each class; nothing is trained. Chance: one class for every image."""
+    """Cosine of each image with each class; nothing is trained. Chance: the classes by how frequent they are."""
     data = job.data
     wording = job.training
     words = words_in(wording) or ClassWords()
@@ -41,7 +42,7 @@ def run(job: Job) -> Outcome:
     with job.timed("encode"):
         embeddings = class_embeddings(encode, prompts)
     weights = torch.from_numpy(embeddings.weights).float()
-    if unclear := told_apart(weights, data.classes):
+    if unclear := indistinct_classes(embeddings.weights, data.classes):
         _LOG.warning("%s: %s", job.benchmark.id, unclear)
     features = F.normalize(pooled(job, data.test, "test")[:], dim=-1)
     about = {name: wording[name] for name in ("prompts", "knowledge") if wording.get(name)}
@@ -49,7 +50,7 @@ def run(job: Job) -> Outcome:
     training |= {"told_apart": unclear} if unclear else {}
     training |= cut_texts(job, prompts.unique_texts())
     with job.timed("test"):
-        blind = log_frequencies(data.test.targets[:0].new_zeros(1), len(data.classes)).expand(len(data.test), -1)
+        blind = log_frequencies(data.test.targets, len(data.classes)).expand(len(data.test), -1)
         outcome = outcome_of(job, features @ weights.T, blind, training, best, cosines=True)
         spread = _over_templates(job, words, encode, features)
     if spread:

@@ -1,4 +1,4 @@
-"""How far the concepts of a data set lie apart in a text encoder's space: one number, and a picture."""
+"""How far the concepts of a data set lie apart in a text encoder's space: one number, and an image."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def concept_map(features_by_name: Mapping[str, ArrayLike]) -> ConceptMap:
     Raises:
         ValueError: No data set, or different numbers of features; shows them.
 
-    Numerics: float64; each axis points to where its largest component is positive, so that a picture does not flip.
+    Numerics: float64; each axis points to where its largest component is positive, so that an image does not flip.
 
     Example:
         >>> flat = concept_map({"a": [[1.0, 0.0], [0.0, 1.0]], "b": [[0.6, 0.8]]})
@@ -108,7 +108,7 @@ def draw_map(concepts: ConceptMap, *, side: float = 3.2, radius: float = 2.0) ->
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ModuleNotFoundError("a picture needs matplotlib: pip install 'knowledge-prompts[plot]'") from None
+        raise ModuleNotFoundError("an image needs matplotlib: pip install 'knowledge-prompts[plot]'") from None
     limit = 1.05 * max((float(np.abs(points).max()) for points in concepts.points.values()), default=0.0) or 1.0
     figure = Figure(figsize=(side * len(concepts.points), side + 0.6), layout="constrained")
     for position, (name, points) in enumerate(concepts.points.items(), start=1):
@@ -125,6 +125,10 @@ def draw_map(concepts: ConceptMap, *, side: float = 3.2, radius: float = 2.0) ->
 
 
 def _unit_rows(features: ArrayLike, name: str) -> NDArray[np.float64]:
+    masked: Any = features
+    if np.ma.getmaskarray(masked).any():  # NumPy takes what is masked for values
+        row = int(np.argwhere(np.ma.getmaskarray(masked))[0][0])
+        raise ValueError(f"{name}, row {row}: a value is masked; leave the row out, or fill it")
     array = np.asarray(features, dtype=np.float64)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape}; expected (n, d) with n and d at least 1")

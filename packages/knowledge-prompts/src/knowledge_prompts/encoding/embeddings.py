@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
+import json
 import sys
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from knowledge_prompts.encoding.tokens import TokenRules, token_rules
-from knowledge_prompts.encoding.truncation import TruncationReport, report_of, shorten
+from knowledge_prompts.encoding.truncation import LongPrompt, TruncationReport, report_of, shorten
 from knowledge_prompts.prompts.prompt_set import PromptSet, as_prompt_set
 from knowledge_prompts.sources.knowledge import check_least_one
+from wary_files.durable import write_whole
+from wary_files.limits import refuse_special, within
+from wary_files.text import parsed_json
 
 Overlong = Literal["cut", "shorten", "error"]
 
 # Two embeddings of one text, padded differently, count as the same up to this distance on the unit sphere.
 _SAME = 1e-4
 _CHUNK = 1024
+_FORMAT = "knowledge-prompts class embeddings 1"
 
 
 @dataclass(frozen=True, eq=False)  # arrays are compared by their fields
@@ -51,6 +59,78 @@ class ClassEmbeddings:
     prompts: int
     encoded: int
     truncation: TruncationReport | None
+
+    def save(self, path: str | Path) -> None:
+        """Write all of it to one ``.npz`` file, whole or not at all; it holds arrays and texts alone, no pickles.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Raises:
+            ValueError: A name that does not end in ``.npz``, or what `load` would refuse.
+            OSError: The file cannot be written.
+
+        Example:
+            >>> import tempfile
+            >>> import numpy as np
+            >>> file = tempfile.mkdtemp() + "/birds.npz"
+            >>> ClassEmbeddings(np.eye(2, dtype=np.float32), ("owl", "wren"), 2, 2, None).save(file)
+            >>> ClassEmbeddings.load(file).classes
+            ('owl', 'wren')
+        """
+        place, content = Path(path), io.BytesIO()
+        if place.suffix != ".npz":
+            raise ValueError(f"{place}: expected a file that ends in .npz")
+        weights, classes = np.asarray(self.weights), tuple(map(str, self.classes))
+        _check_rows(weights, classes, str(place))
+        report = None if self.truncation is None else asdict(self.truncation)
+        about = {"classes": classes, "prompts": self.prompts, "encoded": self.encoded, "truncation": report}
+        text = json.dumps({"format": _FORMAT, **about}, ensure_ascii=True)
+        np.savez(content, weights=weights, about=np.frombuffer(text.encode(), np.uint8))
+        write_whole(place, content.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path) -> ClassEmbeddings:
+        """Read what `save` wrote.
+
+        Raises:
+            ValueError: Another file, rows that are not unit vectors, or another number of them than classes; names it.
+            OSError: There is no such file.
+        """
+        place = Path(path)
+        refuse_special(place)
+        if zipfile.is_zipfile(place):  # a kilobyte of an archive may stand for any number
+            with zipfile.ZipFile(place) as archive:
+                within(sum(member.file_size for member in archive.infolist()), "bytes", f"{place}, unpacked,")
+        try:
+            with np.load(place, allow_pickle=False) as held:
+                weights, about = np.asarray(held["weights"]), parsed_json(held["about"].tobytes().decode())
+            if not isinstance(about, dict) or about.get("format") != _FORMAT:
+                raise ValueError("another format")
+            classes, report = tuple(about["classes"]), about["truncation"]
+            if report is not None:
+                long = tuple(
+                    LongPrompt(**{**row, "classes": tuple(row["classes"]), "sources": tuple(row["sources"])})
+                    for row in (dict(zip(LongPrompt._fields, values, strict=True)) for values in report.pop("long"))
+                )
+                report = TruncationReport(**report, long=long)
+            embeddings = cls(weights, classes, int(about["prompts"]), int(about["encoded"]), report)
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - zip, NumPy and JSON raise errors of every kind over broken files
+            raise ValueError(f"{place} holds no class embeddings that `save` wrote: {error!s:.120}") from None
+        if not all(isinstance(name, str) for name in classes):
+            raise ValueError(f"{place}: classes should be texts")
+        _check_rows(weights, classes, str(place))
+        return embeddings
+
+
+def _check_rows(weights: NDArray[Any], classes: Sequence[str], where: str) -> None:
+    """Refuse what are no unit vectors of float32, one for each class."""
+    if weights.dtype != np.float32 or weights.ndim != 2 or len(weights) != len(classes):
+        raise ValueError(f"{where}: {weights.dtype} {list(weights.shape)}; expected float32 [{len(classes)}, d]")
+    if len(weights) and not np.abs(np.linalg.norm(weights, axis=1) - 1).max() < _SAME:
+        raise ValueError(f"{where}: expected rows of length 1: the file was changed")
 
 
 def class_embeddings(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knowledge_prompts.sources.json_records import without_repetition
+from wary_files.text import parsed_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 PLACEHOLDER = "{}"
 
@@ -52,6 +53,12 @@ class ClassPrompts:
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("templates", "classes"):
+            object.__setattr__(self, name, as_listed(getattr(self, name), name))
+        for name in ("aliases", "texts"):
+            listed = {key: texts if isinstance(texts, str) else as_listed(texts, f"{name} of {key!r}")
+                      for key, texts in getattr(self, name).items()}  # fmt: skip
+            object.__setattr__(self, name, listed)
         check_templates(self.templates)
         if self.classes:
             check_class_names(self.classes, repeated=self.repeated)
@@ -77,6 +84,25 @@ def fill(template: str, class_name: str) -> str:
     return template.replace(PLACEHOLDER, class_name)
 
 
+def as_listed(texts: Any, what: str) -> Any:
+    """Return texts that an array, a series or a generator holds as a tuple; one text as it is, for its own refusal.
+
+    Raises:
+        ValueError: A set or a mapping: the order of names is that of the labels.
+    """
+    if isinstance(texts, str):
+        return texts
+    if isinstance(texts, Set | Mapping):
+        raise ValueError(f"{what} is a {type(texts).__name__}; expected a list, whose order is that of the labels")
+    return tuple(str(text) if isinstance(text, str) else text for text in texts)
+
+
+def as_seen(name: str) -> str:
+    """A name in one composition, without signs of no width, and with single blanks inside."""
+    composed = unicodedata.normalize("NFC", name)
+    return " ".join("".join(sign for sign in composed if unicodedata.category(sign) != "Cf").split())
+
+
 def check_templates(templates: Sequence[str]) -> None:
     """Refuse an empty list, and a template without exactly one ``{}``."""
     if isinstance(templates, str):
@@ -100,10 +126,10 @@ def check_class_names(classes: Sequence[str], *, repeated: Sequence[str] = ()) -
             raise ValueError(f"class {position} is {name!r}; expected a name that is not empty")
     written: dict[str, str] = {}
     for name in classes:
-        same = written.setdefault(unicodedata.normalize("NFC", name), name)
+        same = written.setdefault(as_seen(name), name)
         if same != name:
             raise ValueError(
-                f"class names {same!a} and {name!a} look the same, in other code points; write one of them"
+                f"class names {same!a} and {name!a} look the same, in other code points or blanks; write one of them"
             )
     for name, count in Counter(classes).items():
         if count > 1 and name not in repeated:
@@ -192,9 +218,7 @@ def _from_lines(text: str, path: Path) -> ClassPrompts:
 
 def _from_json(text: str, where: str) -> ClassPrompts:
     try:
-        data: Any = json.loads(text, object_pairs_hook=without_repetition)
-    except KeyError as error:
-        raise ValueError(f"{where}: key {error.args[0]!r} is given twice in one object") from None
+        data: Any = parsed_json(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{where}, line {error.lineno}: not JSON ({error.msg})") from None
     except RecursionError:

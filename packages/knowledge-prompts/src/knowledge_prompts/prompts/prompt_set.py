@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from knowledge_prompts.prompts.class_prompts import PLACEHOLDER, ClassPrompts, check_class_names
+from knowledge_prompts.prompts.class_prompts import PLACEHOLDER, ClassPrompts, as_listed, check_class_names
 from knowledge_prompts.sources.knowledge import Sources, as_sources
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def as_prompt_set(prompts: PromptSet | Sequence[str] | Mapping[str, Sequence[str
     if isinstance(prompts, PromptSet):
         return prompts
     if isinstance(prompts, Mapping):
+        prompts = {name: texts if isinstance(texts, str) else tuple(texts) for name, texts in prompts.items()}
         for name, texts in prompts.items():
             if not texts:
                 raise ValueError(f"class {name!r} has no texts; expected at least one")
@@ -172,7 +173,7 @@ def build_prompts(
             f"class_prompts is {class_prompts!r:.80}; expected ClassPrompts(name, templates, classes), "
             f"or load_class_prompts(name or path)"
         )
-    names = tuple(class_prompts.classes if classes is None else classes)
+    names = as_listed(class_prompts.classes if classes is None else classes, "classes")
     check_class_names(names, repeated=class_prompts.repeated)
     listed = as_sources(sources)
     check_style(style)

@@ -18,6 +18,7 @@ from knowledge_prompts.sources.json_records import complaint
 from knowledge_prompts.sources.knowledge import check_least_one, generator_for
 from knowledge_prompts.sources.language_model import LanguageModel, LanguageModelError
 from wary_files.locks import BusyError, held
+from wary_files.text import parsed_json
 
 _LONGEST = 600
 INSTRUCTION = "Please explain the concept according to the context."
@@ -244,7 +245,7 @@ def check_answer(text: str, class_name: str) -> str:
 
 def _answer_of(path: Path, number: int, line: bytes) -> tuple[str, str]:
     try:
-        row: Any = json.loads(line.decode("utf-8-sig"))
+        row: Any = parsed_json(line.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise complaint(path, number, f"not UTF-8 (byte {line[error.start]:#04x})") from None
     except ValueError as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from wary_files import json_files
 
 
 class KnowledgeFileError(ValueError):
@@ -47,28 +48,10 @@ def write_text(path: str | Path, text: str) -> None:
 def read_json(path: str | Path, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     """The one list or object that a file of JSON holds."""
     try:
-        content = json.loads(read_text(path), object_pairs_hook=without_repetition)
-    except json.JSONDecodeError as error:
-        raise complaint(path, error.lineno, f"not JSON ({error.msg})") from None
-    except RecursionError:
-        raise KnowledgeFileError(f"{path}: lists or objects nested too deeply") from None
-    except ValueError as error:  # a number of more digits than Python reads
-        if isinstance(error, KnowledgeFileError):
-            raise
-        raise KnowledgeFileError(f"{path}: {error}") from None
-    except KeyError as error:
-        raise KnowledgeFileError(f"{path}: key {error.args[0]!r} is given twice in one object") from None
+        content = json_files.read_json(path)
+    except json_files.JsonFileError as error:
+        raise KnowledgeFileError(str(error)) from None
     if not isinstance(content, kind):
         name = "list" if kind is list else "object"
         raise KnowledgeFileError(f"{path}: expected one JSON {name}, found {type(content).__name__}")
-    return content
-
-
-def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of a JSON text's keys and values; a `KeyError` for a key that is given twice."""
-    content: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in content:
-            raise KeyError(key)
-        content[key] = value
     return content

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -123,11 +124,13 @@ class StoredKnowledge:
         self._items: dict[str, tuple[str, ...]] = {}
         spelt: dict[str, str] = {}
         for class_name, items in items_by_class.items():
+            items = items if isinstance(items, str) else tuple(items)
             if isinstance(items, str) or not all(isinstance(item, str) for item in items):
                 raise ValueError(f"{name}, class {class_name!r}: expected a list of texts, found {items!r}")
             key = self._key(class_name)
             if key in spelt:
-                raise ValueError(f"{name}: classes {spelt[key]!r} and {class_name!r} are one name when matched loosely")
+                how = "when matched loosely" if loose else "in other code points"
+                raise ValueError(f"{name}: classes {spelt[key]!a} and {class_name!a} are one name {how}")
             spelt[key] = class_name
             self._items[key] = tuple(item for item in items if item.strip())
 
@@ -141,4 +144,5 @@ class StoredKnowledge:
         return [name for name in self.classes if self._key(name) not in keys]
 
     def _key(self, class_name: str) -> str:
-        return re.sub(r"[\s_-]+", " ", class_name).strip().casefold() if self.loose else class_name
+        name = unicodedata.normalize("NFC", class_name)  # as macOS writes names of folders, letters are in parts
+        return re.sub(r"[\s_-]+", " ", name).strip().casefold() if self.loose else name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import unicodedata
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -68,11 +69,13 @@ class Wiktextract:
     ) -> None:
         check_least_one(max_items=max_items)
         self.name, self.max_items = name, max_items
-        keys = {key for class_name in class_names for key in (class_name, class_name.lower())}
+        names = [unicodedata.normalize("NFC", class_name) for class_name in class_names]
+        keys = {key for name in names for key in (name, name.lower())}
         self._definitions = _scan(path, keys, language)
 
     def items(self, class_name: str) -> list[str]:
         """The definitions, or nothing; classes that were not asked for when the dump was read have none."""
+        class_name = unicodedata.normalize("NFC", class_name)
         definitions = self._definitions.get(class_name) or self._definitions.get(class_name.lower(), [])
         return definitions[: self.max_items]
 

@@ -24,7 +24,8 @@ def build(
         bool, typer.Option("--wordnet", help="WordNet's nouns, from Debian's wordnet-base or NLTK's corpus.")
     ] = False,
     language: Annotated[
-        list[str] | None, typer.Option(help="Of a Wikidata dump: en, de, zh-hans… The most wanted first; repeatable.")
+        list[str] | None,
+        typer.Option(help="Languages of a Wikidata dump: en, de, zh-hans…, preferred ones first; repeatable."),
     ] = None,
     infobox: Annotated[
         Path | None,
@@ -41,13 +42,16 @@ def build(
     encoder: Annotated[
         str | None, typer.Option(help="Also encode the entities' texts, for `search`: micro-clip, open_clip:…, hf:…")
     ] = None,
-    template: Annotated[str, typer.Option(help="What is encoded: name, or description for both.")] = "name",
+    template: Annotated[str, typer.Option(help="Text to encode: name, or description for both.")] = "name",
     memory: Annotated[float | None, typer.Option(help="Memory for the vector index in MB.")] = None,
     recall: Annotated[float, typer.Option(help="Wanted recall at 1 of the vector index.")] = 0.96,
     device: Annotated[str, typer.Option(help="Torch device of the encoder.")] = "cpu",
     overwrite: Annotated[bool, typer.Option(help="Replace a knowledge base that is there.")] = False,
 ) -> None:
-    """Build a knowledge base, its name index and, with an encoder, its vector index."""
+    """Build a knowledge base and its indexes.
+
+    The name index always, and with an encoder the vector index.
+    """
     from oven_retrieval.wordnet import find_wordnet
     from oven_retrieval.workspace import build_workspace
 

@@ -25,7 +25,10 @@ def add(
     leave_out: LeaveOut = None,
     encoder: NamedEncoder = None,
 ) -> None:
-    """Add entities; the name index follows, with the answers of a build from scratch, and so do the vectors."""
+    """Add entities without a build.
+
+    The name index follows, with the answers of a build from scratch, and so do the vectors.
+    """
     from oven_retrieval.workspace import add_to_workspace
 
     with ProgressLine() as progress:
@@ -40,7 +43,10 @@ def remove(
     ids_from: Annotated[Path | None, typer.Option(help="File with one id per line.")] = None,
     encoder: NamedEncoder = None,
 ) -> None:
-    """Remove entities; nothing is removed if one of the ids is not there."""
+    """Remove entities by id.
+
+    Nothing is removed if one of the ids is not there.
+    """
     from oven_retrieval.workspace import remove_from_workspace
 
     names = list(ids or ())
@@ -56,11 +62,14 @@ def update(
     kb: Folder,
     rebuild: Annotated[
         bool,
-        typer.Option("--rebuild", help="Build the name indexes anew from the entities, whatever is there."),
+        typer.Option("--rebuild", help="Build the name indexes again from the entities, whatever is there."),
     ] = False,
     encoder: NamedEncoder = None,
 ) -> None:
-    """Bring the indexes up to date with the entities, after an edit that was interrupted."""
+    """Finish an edit that was interrupted.
+
+    It brings the indexes up to date with the entities.
+    """
     from oven_retrieval.workspace import update_workspace
 
     _report(context.obj, update_workspace(kb, rebuild=rebuild), kb, encoder)

@@ -1,4 +1,4 @@
-"""How the commands come by encoders and pictures: by default from ``MODULE:FUNCTION``."""
+"""How the commands come by encoders and images: by default from ``MODULE:FUNCTION``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Towers = Callable[[], "tuple[Tower, Tower]"]
 
 
 class DualEncoder(Protocol):
-    """Features of pictures and of texts."""
+    """Features of images and of texts."""
 
     spec: str
     image_size: Size
@@ -84,7 +84,7 @@ def towers_of_own(spec: str, device: str) -> Towers:
 
 
 def read_middles(paths: Sequence[Path], size: Size) -> UInt8[Tensor, "n 3 h w"]:
-    """Pictures as one batch: the middle of each, at the encoder's size."""
+    """Images as one batch: the middle of each, at the encoder's size."""
     import numpy as np
     import torch
     from PIL import Image, ImageOps
@@ -116,7 +116,7 @@ class Encoders:
         load: (spec, device) -> an encoder.
         of_file: (spec, file) -> the spec that a file may choose; it raises a ``ValueError`` where it may not.
         towers: (spec, device) -> a function that loads the encoder anew, as an image tower and a text tower.
-        read: (paths, size) -> pictures ``[n, 3, h, w]``, ``uint8``.
+        read: (paths, size) -> images ``[n, 3, h, w]``, ``uint8``.
 
     Example:
         >>> Encoders().load("nowhere", "cpu")

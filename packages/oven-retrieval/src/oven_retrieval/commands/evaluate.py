@@ -39,8 +39,8 @@ def evaluate(
         Path | None, typer.Option(help="Write accuracy by popularity, models side by side, as SVG; needs --kb.")
     ] = None,
     edges: Annotated[str, typer.Option(help="Where the figure's bins of popularity start.")] = "0,100,1000,5000",
-    images: Annotated[Path | None, typer.Option(help="Folder of the questions' pictures, for the page.")] = None,
-    title: Annotated[str, typer.Option(help="Of the page.")] = "OVEN results",
+    images: Annotated[Path | None, typer.Option(help="Folder of the questions' images, for the page.")] = None,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "OVEN results",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object; of several models, by name.")] = False,
 ) -> None:
     """Score predictions, next to OVEN's official numbers.

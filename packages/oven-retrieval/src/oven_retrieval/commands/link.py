@@ -37,13 +37,16 @@ def link(
     drop_weak: Annotated[
         bool, typer.Option("--drop-weak", help="Leave out links that are written less than half alike.")
     ] = False,
+    also: Annotated[
+        Path | None, typer.Option(help="File of further entities, added for this run without a build.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Map names to entities by spelling, then likeness.
 
-    The steps are exact names and aliases, case-folded ones, inflections, character trigrams, BM25. A line holds the
-    query, the entity's id and name, the step, the score, and "weak" if the link is by trigrams or BM25 and the name
-    is written less than half alike. If nothing is like it: no id, no name, "none", and why.
+    The steps are exact names and aliases, case-folded ones, inflections, character trigrams, BM25. A tab-separated
+    line holds the query, the entity's id and name, the step, the score, and "weak" if the link is by trigrams or
+    BM25 and the name is written less than half alike. If nothing is like it: no id, no name, "none", and why.
     """
     from oven_retrieval.workspace import link_blocks, open_workspace
 
@@ -51,6 +54,11 @@ def link(
         raise ValueError("link: --bm25-only skips every other step, also --typos; expected one of them")
     linker = open_workspace(kb, typos=typos)
     calibration = _calibration(kb) if refuse else None
+    if also is not None:
+        from oven_retrieval.names import extend_linker
+        from oven_retrieval.readers import read_entities
+
+        linker = extend_linker(linker, read_entities(also))
     if str(source) != "-" and not source.exists():
         raise ValueError(f"{source}: no such file; expected one name per line, or - for standard input")
     for record in link_blocks(
@@ -106,7 +114,7 @@ def _decoded(lines: list[bytes], where: str, before: int) -> list[str]:
     texts = []
     for number, line in enumerate(lines, start=before + 1):
         try:
-            texts.append(line.decode("utf-8"))
+            texts.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
             raise ValueError(f"{where}:{number}: expected UTF-8: {error.reason}") from None
     return texts
@@ -116,9 +124,12 @@ def calibrate(
     labelled: Annotated[Path, typer.Argument(help="JSONL: name, and entity_id or null where it is not in here.")],
     kb: Folder,
     precision: Annotated[float, typer.Option(help="Wanted share of right answers among those that are given.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the parts to fit, choose and judge on.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the parts to fit, choose and test on.")] = 0,
 ) -> None:
-    """Learn from labelled names when to say that an entity is not in here, for `link --refuse`."""
+    """Learn from labelled names when to refuse.
+
+    `link --refuse` then says that an entity is not in the knowledge base.
+    """
     from oven_retrieval.refusal import calibrate_names
     from oven_retrieval.text_files import json_objects
     from oven_retrieval.workspace import open_workspace

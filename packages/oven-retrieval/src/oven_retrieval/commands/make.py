@@ -23,7 +23,7 @@ def make(
     unseen: Annotated[float, typer.Option(help="Share of entities without training examples.")] = 0.6,
     val: Annotated[float, typer.Option(help="Share of seen entities' images for validation.")] = 0.05,
     test: Annotated[float, typer.Option(help="Share of seen entities' images for the test.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Of the splits.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the splits.")] = 0,
     blocklist: Annotated[Path | None, typer.Option(help="File of labels to leave out, one per line.")] = None,
     block_category: Annotated[list[str] | None, typer.Option(help="Super-category to leave out. Repeatable.")] = None,
     templates: Annotated[
@@ -35,7 +35,10 @@ def make(
     least_examples: Annotated[int, typer.Option(min=1, help="Leave out entities with fewer examples.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="The report as one JSON object.")] = False,
 ) -> None:
-    """Build a benchmark in OVEN's files from labelled images: link labels, ask questions, split entities."""
+    """Build a benchmark in OVEN's files.
+
+    From labelled images: it links labels, asks questions and splits entities.
+    """
     from oven_retrieval.construction import SplitRules, make_benchmark, read_labels
     from oven_retrieval.construction.make import TEMPLATES, read_templates
     from oven_retrieval.construction.screening import read_blocklist

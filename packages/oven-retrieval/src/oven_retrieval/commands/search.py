@@ -18,14 +18,17 @@ def search(
     kb: Folder,
     encoder: Annotated[str | None, typer.Option(help="The encoder that `build` or `train` was given.")] = None,
     model: Annotated[Path | None, typer.Option(help="Folder written by `train`; asks --text about --image.")] = None,
-    image: Annotated[list[Path] | None, typer.Option(help="Picture to look for. Repeatable.")] = None,
+    image: Annotated[list[Path] | None, typer.Option(help="Image to look for. Repeatable.")] = None,
     text: Annotated[list[str] | None, typer.Option(help="Text to look for. Repeatable.")] = None,
     k: Best = 5,
     template: Annotated[str, typer.Option(help="As in `build`.")] = "name",
     device: Annotated[str, typer.Option(help="Torch device of the encoder.")] = "cpu",
     as_json: AsJson = False,
 ) -> None:
-    """Find the entities whose texts are nearest to pictures or texts (CLIP zero-shot), or a trained model's answers."""
+    """Find the entities nearest to images or texts.
+
+    By CLIP zero-shot over the entities' texts, or by a trained model's answers.
+    """
     encoders: Encoders = context.obj
     if model is not None:
         records = _ask(encoders, kb, model, encoder, image or [], text or [], k, device)

@@ -27,7 +27,7 @@ Device = Annotated[str, typer.Option(help="Torch device.")]
 SkipMissing = Annotated[
     bool, typer.Option("--skip-missing", help="Leave out questions whose image or entity is missing.")
 ]
-Batch = Annotated[int, typer.Option(min=1, help="Pictures per call of the encoder.")]
+Batch = Annotated[int, typer.Option(min=1, help="Images per call of the encoder.")]
 
 
 def train(
@@ -57,11 +57,14 @@ def train(
     validate_every: Annotated[int | None, typer.Option(help="Steps between two looks at the validation.")] = None,
     patience: Annotated[int | None, typer.Option(help="Looks without a better harmonic mean before it stops.")] = None,
     encode_batch: Batch = 64,
-    seed: Annotated[int, typer.Option(help="Of the order, the held-out questions and the candidates.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the order, the held-out questions and the candidates.")] = 0,
     device: Device = "cpu",
     skip_missing: SkipMissing = False,
 ) -> None:
-    """Train CLIP2CLIP or CLIP Fusion on questions; features that were encoded before a kill are used again."""
+    """Train CLIP2CLIP or CLIP Fusion on questions.
+
+    Features that were encoded before a kill are used again.
+    """
     from oven_retrieval import KnowledgeBase
     from oven_retrieval.models import ImageFolder, TrainingOptions, hold_out, train_model
     from oven_retrieval.models import entity_images as images_of_entities
@@ -120,7 +123,10 @@ def answer(
     device: Device = "cpu",
     skip_missing: SkipMissing = False,
 ) -> None:
-    """Answer questions with a trained model, and write predictions that `eval` scores."""
+    """Answer questions with a trained model.
+
+    It writes predictions that `eval` scores.
+    """
     from oven_retrieval.models import ImageFolder, read_questions, write_predictions
 
     encoders: Encoders = context.obj
@@ -174,12 +180,15 @@ def generate(
         bool, typer.Option("--bm25-only", help="With --free: map texts by BM25 alone, as the paper does.")
     ] = False,
     aliases: Annotated[bool, typer.Option("--aliases", help="Aliases may be written too.")] = False,
-    beams: Annotated[int, typer.Option(min=1, help="Of the search.")] = 4,
+    beams: Annotated[int, typer.Option(min=1, help="Beams of the search.")] = 4,
     template: Annotated[str | None, typer.Option(help="Prompt with {question}; the model's own by default.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Questions at once.")] = 8,
     device: Annotated[str, typer.Option(help="Torch device.")] = "cpu",
 ) -> None:
-    """Answer questions with a generative model that can only write names that exist; continues after a kill."""
+    """Answer by a model that generates names.
+
+    It can only write names that exist. The same command continues after a kill.
+    """
     from oven_retrieval.generation.answers import load_generator, unanswered, write_answers
     from oven_retrieval.models import ImageFolder, read_questions
     from oven_retrieval.workspace import open_workspace
@@ -226,7 +235,7 @@ def train_generator(
     validate_every: Annotated[int | None, typer.Option(help="Steps between two looks at the validation.")] = None,
     patience: Annotated[int | None, typer.Option(help="Looks without a better harmonic mean before it stops.")] = None,
     at_once: Annotated[int, typer.Option(min=1, help="Questions that the model sees at once.")] = 8,
-    seed: Annotated[int, typer.Option(help="Of the order and the held-out questions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the order and the held-out questions.")] = 0,
     device: Device = "cpu",
 ) -> None:
     """Fine-tune a generative model on entities' names.

@@ -98,7 +98,7 @@ def _picture(images: ImageFolder | None, name: str) -> str:
     try:
         small = read_rgb(file)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{file}: expected a picture: {error}") from None
+        raise ValueError(f"{file}: expected an image: {error}") from None
     small.thumbnail((_SIDE, _SIDE))
     written = io.BytesIO()
     small.save(written, "JPEG", quality=85)

@@ -16,9 +16,9 @@ from oven_retrieval.construction.splits import SPLITS, Example, SplitRules, spli
 from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Say
-from oven_retrieval.text_files import read_json
 from oven_retrieval.tokens import fold
 from wary_files.durable import locks
+from wary_files.json_files import JsonFileError, read_json
 
 PARTS = ("entity", "query")
 """OVEN's two: questions made up for recognition labels, and questions that the data brought."""
@@ -81,8 +81,8 @@ def read_templates(path: str | Path) -> dict[str, str]:
     """
     try:
         content = read_json(path)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: expected a JSON object of super-category and question: {error}") from None
+    except JsonFileError as error:
+        raise ValueError(f"{path}: expected a JSON object of super-category and question: {error.reason}") from None
     if not isinstance(content, dict) or not content:
         raise ValueError(f"{path}: expected a JSON object of super-category and question, got {content!r:.60}")
     for category, question in content.items():

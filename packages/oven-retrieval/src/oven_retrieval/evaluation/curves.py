@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from oven_retrieval.evaluation.intervals import Estimate, accuracy
+from oven_retrieval.evaluation.intervals import Estimate, accuracy, truths
 from oven_retrieval.ranking import check_k
 from oven_retrieval.vectors import exact_search
 from oven_retrieval.vectors.exact import Rows
 from oven_retrieval.vectors.store import check_vectors
+from paired_scores.metrics.arrays import as_array
 
 POPULARITY_EDGES = (0.0, 100.0, 1000.0, 5000.0)
 """Monthly page views from which the bins of `accuracy_by_popularity` start."""
@@ -62,7 +63,7 @@ def accuracy_by_popularity(
 
     Source: OVEN figure 6 (average monthly page views in 2022).
     """
-    right, views = np.asarray(correct, dtype=np.bool_), np.asarray(popularity, dtype=np.float64)
+    right, views = truths(correct, "correct"), as_array(popularity, "popularity").astype(np.float64)
     if right.shape != views.shape or right.ndim != 1:
         raise ValueError(f"correct, popularity: expected one value per question, got {right.shape} and {views.shape}")
     if entities is not None and len(entities) != len(views):

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from paired_scores.metrics.arrays import as_array
+
 if TYPE_CHECKING:
-    from jaxtyping import Float64
+    from jaxtyping import Bool, Float64
 
 Correct = npt.NDArray[np.bool_]
 CONFIDENCE = 0.95
@@ -92,8 +94,27 @@ def effective_size(correct: Correct, *clusters: Sequence[str]) -> float:
 
 def _groups(labels: Sequence[str]) -> npt.NDArray[np.int64]:
     """Number the groups; questions without a label are groups of their own."""
-    number: dict[str | int, int] = {}
-    return np.array([number.setdefault(label or i, len(number)) for i, label in enumerate(labels)], dtype=np.int64)
+    number: dict[str | tuple[int], int] = {}
+    keys = ((i,) if label is None or label == "" else str(label) for i, label in enumerate(labels))
+    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
+
+
+def truths(values: npt.ArrayLike, name: str) -> Bool[np.ndarray, " n"]:
+    """Return truth values of a list, an array or a tensor.
+
+    Raises:
+        ValueError: a value that is neither 0 nor 1, such as NaN or a text, or that is masked; shows it.
+
+    Example:
+        >>> truths([1, 0.0, True], "correct").tolist()
+        [True, False, True]
+    """
+    given = as_array(values, name)
+    wrong = ~np.isin(given, (0, 1))
+    if wrong.any():
+        place = np.argwhere(wrong)[0]
+        raise ValueError(f"{name}: the value at {place.tolist()} is {given[tuple(place)]}; expected 0 or 1")
+    return given.astype(np.bool_)
 
 
 def accuracy(correct: Correct, *clusters: Sequence[str]) -> Estimate:

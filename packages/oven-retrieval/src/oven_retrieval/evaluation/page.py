@@ -43,7 +43,7 @@ def write_page(
         marked: outcomes of each split.
         result: what `evaluate_splits` gives for them.
         kb: the knowledge base, without which there are no kinds of errors and no popularity.
-        images: folder of the questions' pictures, and of entities' pictures by the names that they have there.
+        images: folder of the questions' images, and of entities' images by the names that they have there.
         title: of the page.
 
     Raises:
@@ -133,7 +133,7 @@ def _mistake(
 
 
 def _entity(entity_id: str, text: str, kb: KnowledgeBase | None, pictures: ImageFolder | None) -> dict[str, Any]:
-    """Id, name, category and picture of an entity, as far as they are known."""
+    """Id, name, category and image of an entity, as far as they are known."""
     row = -1 if kb is None else int(kb.rows([entity_id])[0])
     if kb is None or row < 0:
         return {"id": entity_id, "name": text or entity_id or "no entity", "category": "", "picture": None}
@@ -143,7 +143,7 @@ def _entity(entity_id: str, text: str, kb: KnowledgeBase | None, pictures: Image
 
 
 def _picture(pictures: ImageFolder | None, name: str) -> str | None:
-    """A picture of the folder as a `data:` address, at most 256 pixels a side; None where it cannot be read."""
+    """An image of the folder as a `data:` address, at most 256 pixels a side; None where it cannot be read."""
     if pictures is None or not name or name not in pictures:
         return None
     try:

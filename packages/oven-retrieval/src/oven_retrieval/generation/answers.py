@@ -18,8 +18,9 @@ from oven_retrieval.names import NameLinker
 from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
-from oven_retrieval.text_files import json_objects, read_json
+from oven_retrieval.text_files import json_objects
 from wary_files.durable import locks, own_file, replace_file
+from wary_files.json_files import read_json
 
 
 def load_generator(
@@ -275,4 +276,4 @@ def _open(file: Path) -> Any:
     try:
         return read_rgb(file)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{file}: expected a picture: {error}") from None
+        raise ValueError(f"{file}: expected an image: {error}") from None

@@ -96,7 +96,7 @@ class NameGenerator:
 
         Args:
             prompts: one per question.
-            images: one picture per question, in the form that the processor takes; None for text models.
+            images: one image per question, in the form that the processor takes; None for text models.
             k: entities per question.
             beams: names that are followed at once, at least k; as many as there are names makes the search complete.
             progress: called with the phase, how many questions are done, and how many there are.

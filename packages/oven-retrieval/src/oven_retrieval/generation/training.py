@@ -250,7 +250,7 @@ def _picture(file: Path) -> Any:
     try:
         return read_rgb(file)
     except (OSError, ValueError) as error:
-        raise ValueError(f"{file}: expected a picture: {error}") from None
+        raise ValueError(f"{file}: expected an image: {error}") from None
 
 
 def _look(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from oven_retrieval.folder import FolderError
-from oven_retrieval.text_files import read_json
+from wary_files.json_files import read_json
 
 FILES = ("model.json", "training.json")
 """Of `train_model` and of `train_generator`."""
@@ -35,7 +34,7 @@ def read_history(folder: str | Path) -> list[Look]:
             content = read_json(file)
             report = content.get("report", content)
             looks = [(int(step), float(a), float(b), float(mean)) for step, a, b, mean in report["training"]["history"]]
-        except (json.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise FolderError(f"{file}: holds no history of a training ({error!r:.80}); train again") from None
         if not looks:
             raise FolderError(f"{file}: its history is empty; train again")

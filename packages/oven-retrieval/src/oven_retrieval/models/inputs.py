@@ -17,9 +17,9 @@ from oven_retrieval.folder import FolderError
 from oven_retrieval.models.trained import ReadPictures
 from oven_retrieval.pictures import Size, height_width
 from oven_retrieval.progress import Progress, Say
-from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors import VectorStore, build_vectors
 from wary_files.durable import own_file
+from wary_files.json_files import read_json
 
 
 class Work:
@@ -94,7 +94,7 @@ class FeatureRows:
 
 
 class PictureRows:
-    """Image files as a model's inputs, read when they are asked for; a black picture where there is no file."""
+    """Image files as a model's inputs, read when they are asked for; a black image where there is no file."""
 
     def __init__(self, files: Mapping[int, Path] | Sequence[Path], count: int, read: ReadPictures, size: Size) -> None:
         self._files = files if isinstance(files, Mapping) else dict(enumerate(files))

@@ -67,7 +67,7 @@ class TrainingOptions:
 
     `kind` `clip2clip` or `fusion`; `recipe` None for the paper's; `fine_tune` a regular expression over the encoder's
     weights, `all`, or None; `template` of the entities' texts; `candidates` entities that validation chooses among,
-    besides those that are asked for (the whole knowledge base would cost too much at each look); `batch` pictures per
+    besides those that are asked for (the whole knowledge base would cost too much at each look); `batch` images per
     call of the encoder; `width`, `heads`, `layers` of Fusion; `memory_mb`, `recall` of the index of entities.
     """
 
@@ -114,7 +114,7 @@ def train_model(
         make_towers: loads the encoder's image and text towers.
         encoder_name: its name with its fingerprint; kept.
         read: reads image files as the encoder takes them.
-        image_size: side, or height and width, of the black picture of entities without one.
+        image_size: side, or height and width, of the black image of entities without one.
         pictures: image file of each row that has one.
         options: how.
         device: of the parameters that are trained.
@@ -360,7 +360,7 @@ def _start(data: _Data, features: _Features, say: Say) -> Weights:
 def _inputs(
     data: _Data, features: _Features, read: ReadPictures, size: Size, *, frozen: bool
 ) -> tuple[Entities, Questions, Questions]:
-    """Entities, training and validation questions as the module takes them: features, or pictures and texts."""
+    """Entities, training and validation questions as the module takes them: features, or images and texts."""
     answers = torch.from_numpy(data.truth), torch.from_numpy(data.val_truth)
     if frozen:
         split, end = len(data.train), len(data.train) + len(data.validation)

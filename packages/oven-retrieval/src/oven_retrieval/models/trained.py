@@ -22,10 +22,10 @@ from oven_retrieval.models.dual import Clip2ClipModule, ClipFusion
 from oven_retrieval.models.questions import Question, image_files
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
-from oven_retrieval.text_files import read_json
 from oven_retrieval.vectors import VectorIndex, VectorStore, open_index
 from oven_retrieval.vectors.store import Float32
 from wary_files.durable import locks, own_file
+from wary_files.json_files import JsonFileError, read_json
 
 KIND = "oven-model"
 KINDS = ("clip2clip", "fusion")
@@ -115,7 +115,7 @@ def train_only(model: nn.Module, towers: Sequence[Tower], pattern: str) -> int:
 
 
 class EncodedDual:
-    """A dual encoder over pictures and texts: the module, and the towers in front of it."""
+    """A dual encoder over images and texts: the module, and the towers in front of it."""
 
     def __init__(self, config: ModelConfig, make_towers: MakeTowers, weights: Weights = EQUAL_WEIGHTS) -> None:
         if config.kind not in KINDS:
@@ -167,9 +167,9 @@ class TrainedModel:
         self.dual, self.index, self.kb, self.report = dual, index, kb, report
 
     def search(self, pictures: Tensor, texts: Sequence[str], k: int = 1) -> Ranking:
-        """The k best entities for each picture and question."""
+        """The k best entities for each image and question."""
         if len(pictures) != len(texts):
-            raise ValueError(f"pictures, texts: expected one of each per question, got {len(pictures)}, {len(texts)}")
+            raise ValueError(f"images, texts: expected one of each per question, got {len(pictures)}, {len(texts)}")
         answers = self.index.search(self.dual.queries(pictures, texts), k)
         answers.kb = self.kb
         return answers
@@ -197,7 +197,7 @@ def read_config(folder: str | Path) -> tuple[ModelConfig, dict[str, Any]]:
         return ModelConfig(**description["config"]), dict(description["report"])
     except FileNotFoundError:
         raise FolderError(f"{folder}: expected a folder of `train` with {MODEL}; there is none") from None
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, JsonFileError) as error:
         raise FolderError(f"{file}: not the description of a trained model: {type(error).__name__}: {error}") from None
 
 

@@ -7,8 +7,16 @@ from __future__ import annotations
 import numpy as np
 
 from oven_retrieval.names.impacts import LENGTHS, MOST_TOKENS
-from oven_retrieval.names.jit import jit
-from oven_retrieval.names.trigrams import lower, most_alike
+from oven_retrieval.names.jit import is_kept, jit
+from oven_retrieval.names.trigrams import (
+    buckets_of,
+    count_buckets,
+    fill_postings,
+    lower,
+    most_alike,
+    renumber,
+    weigh,
+)
 
 TOO_LONG = -2
 """First row of a query with more than `MOST_TOKENS` distinct known tokens, which is left alone."""
@@ -223,3 +231,9 @@ def guess(hashes, words, folded, trigrams, least):
         if len(names):
             return BY_TRIGRAMS, np.int64(names[0]), likeness[0], np.int64(names[1]) if len(names) == 2 else -1
     return (BY_WORDS if rows[0, 0] >= 0 else NOTHING), rows[0, 0], scores[0, 0], -1
+
+
+def is_stored():
+    """Whether numba has kept the code of all loops, of these sources: loading it takes half a second."""
+    entries = (search, guess, look_up, holds, most_alike, buckets_of, count_buckets, weigh, fill_postings, renumber)
+    return all(map(is_kept, entries))

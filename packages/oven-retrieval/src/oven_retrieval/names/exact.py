@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oven_retrieval.folder import FolderError
-from oven_retrieval.names.places import NamePlaces, taken
-from oven_retrieval.names.pruned import runs
+from oven_retrieval.names.places import NamePlaces, runs, taken
 from oven_retrieval.tokens import fold, hash64
 
 if TYPE_CHECKING:
@@ -67,6 +66,19 @@ class ExactTable(NamedTuple):
         keys: UInt64[np.ndarray, " q"] | None = None,
     ) -> ExactMatches:
         """All entities of each name, best first: exact before folded, names before aliases, then by their order."""
+        query, at, step, other_form = self.places(names, wanted, keys)
+        order = np.lexsort((at, other_form, step, query))
+        query, row, step = query[order], self.row[at][order].astype(np.int64), step[order]
+        once = first_of_each(query, row)
+        return ExactMatches(query[once], row[once], step[once].astype(np.int64))
+
+    def places(
+        self,
+        names: Sequence[str],
+        wanted: UInt32[np.ndarray, " w"] | None = None,
+        keys: UInt64[np.ndarray, " q"] | None = None,
+    ) -> tuple[Int64[np.ndarray, " m"], Int64[np.ndarray, " m"], Int64[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
+        """Each name's places in the table: query, place, step, and whether its code points are others."""
         if keys is None:
             keys = hash64([fold(name) for name in names])
         query, at = places_of(self.key, keys)
@@ -79,11 +91,7 @@ class ExactTable(NamedTuple):
         step = 2 * (self.spelling[at] != spellings[query]) + self.alias[at]
         forms = np.zeros(len(keys), dtype=np.uint32)
         forms[held] = [form_of(names[i]) for i in held.tolist()]
-        other_form = (self.form[at] != forms[query]) & (step < 2)
-        order = np.lexsort((at, other_form, step, query))
-        query, row, step = query[order], self.row[at][order].astype(np.int64), step[order]
-        once = first_of_each(query, row)
-        return ExactMatches(query[once], row[once], step[once].astype(np.int64))
+        return query, at, step, (self.form[at] != forms[query]) & (step < 2)
 
     def between(
         self, first: int, last: int, name: str, folded: str, wanted: UInt32[np.ndarray, " w"] | None = None

@@ -74,6 +74,13 @@ class Occurrences(NamedTuple):
         return np.bincount(self.token, minlength=len(self.token_hash))
 
 
+class Statistics(NamedTuple):
+    """What BM25 takes from all names: `idf` of each token [V], and the mean number of tokens of a name."""
+
+    idf: Float64[np.ndarray, " V"]
+    mean_length: float
+
+
 class _Counter:
     """Tokens of names that are read once, in blocks whose vocabularies are forgotten."""
 
@@ -240,10 +247,13 @@ def score_occurrences(
     b: float = B,
     epsilon: float = EPSILON,
     scratch: Scratch | None = None,
+    statistics: Statistics | None = None,
 ) -> Impacts:
     """Score every (token, name) pair and order the postings.
 
     impact(t, d) = idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b |d| / mean |d|))
+
+    idf and mean |d| are those of the names themselves, or `statistics` of others.
 
     Numerics:
         Impacts are computed in float64 and kept as float32 (relative error 6e-8). The same names give the same
@@ -255,10 +265,13 @@ def score_occurrences(
     for label, values in (("owners", owners), ("preference", preference)):
         if values is not None and len(values) != count:
             raise ValueError(f"{label}: expected {count} values, one per name, got {len(values)}")
-    idf = okapi_idf(names.document_frequency(), count, epsilon)
     full_length = names.full_length()
-    tokens = int(full_length.sum())
-    mean_length = tokens / count if tokens else 1.0
+    if statistics is None:
+        idf = okapi_idf(names.document_frequency(), count, epsilon)
+        tokens = int(full_length.sum())
+        mean_length = tokens / count if tokens else 1.0
+    else:
+        idf, mean_length = statistics
     make: Scratch = scratch or (lambda _name, dtype, length: np.empty(length, dtype))
     if len(names.token) + count > np.iinfo(np.int32).max:
         raise ValueError(f"tokens: expected at most 2**31 names and tokens together, got {len(names.token) + count}")

@@ -78,7 +78,9 @@ def build_linker(
     preference = places.preference(kb.popularity)
     if engine == "pruned":
         pruned = PrunedIndex(build_impacts(tokens, places.row, preference, k1=k1, b=b))
-        return NameLinker(kb, exact, pruned, tokenizer, alike, loose, places.language)
+        linker = NameLinker(kb, exact, pruned, tokenizer, alike, loose, places.language)
+        linker.bm25 = k1, b
+        return linker
     from oven_retrieval.names.okapi import RankBm25
 
     defined = RankBm25(list(tokens), places.row, preference, k1=k1, b=b)
@@ -176,6 +178,7 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     spoken = folder.array("name_language") if "name_language" in folder else None
     engine = PrunedIndex(Impacts.read(folder))
     linker = NameLinker(kb, exact, engine, folder.meta["tokenizer"], NgramIndex.read(folder, kb), inflections, spoken)
+    linker.bm25 = folder.meta["k1"], folder.meta["b"]
     linker.stored = partial(_reopen, folder.place, folder.hash)
     return linker
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.names.exact import ExactTable, first_of_each, is_wanted, places_of
+from oven_retrieval.names.loops import loops_for
 from oven_retrieval.names.places import NamePlaces, taken
-from oven_retrieval.names.pruned import compiled_loops
 from oven_retrieval.tokens import fold, hash64
 
 if TYPE_CHECKING:
@@ -167,6 +167,25 @@ class LooseMatches(NamedTuple):
     alias: Bool[np.ndarray, " m"]
 
 
+class FormMatches(NamedTuple):
+    """Names that are inflections of queries, [m], in no order; `changes` of both, others as in `LooseTable`."""
+
+    query: Int64[np.ndarray, " m"]
+    row: Int64[np.ndarray, " m"]
+    alias: Bool[np.ndarray, " m"]
+    shouted: Bool[np.ndarray, " m"]
+    changes: Int64[np.ndarray, " m"]
+
+    def best(self, popularity: Float64[np.ndarray, " m"], *, diacritics: bool) -> LooseMatches:
+        """Each entity once: names before aliases, fewer changes, sentence case, greater popularity, the earlier row."""
+        order = np.lexsort((self.row, -popularity, self.shouted, self.changes, self.alias, self.query))
+        if not diacritics:
+            order = order[self.changes[order] < DIACRITICS]
+        query, row = self.query[order], self.row[order]
+        once = first_of_each(query, row)
+        return LooseMatches(query[once], row[once], self.alias[order][once])
+
+
 class LooseTable(NamedTuple):
     """One value per form of a name, sorted by key.
 
@@ -212,7 +231,7 @@ class Inflections:
         other_forms = forms(folded, self.exceptions)
         if not other_forms:
             return False
-        holds = compiled_loops().holds
+        holds = loops_for().holds
         return any(holds(self.table.key, key) or holds(self._exact.key, key) for key in hash64(other_forms))
 
     def find(
@@ -225,6 +244,16 @@ class Inflections:
 
         `folded` are the folded texts and their hashes, where they are known.
         """
+        matches = self.matches(names, wanted, folded)
+        return matches.best(self._popularity[matches.row], diacritics=self.diacritics)
+
+    def matches(
+        self,
+        names: Sequence[str],
+        wanted: UInt32[np.ndarray, " w"] | None = None,
+        folded: tuple[Sequence[str], UInt64[np.ndarray, " q"]] | None = None,
+    ) -> FormMatches:
+        """All names of which each text is an inflection, in no order."""
         texts = [fold(name) for name in names] if folded is None else folded[0]
         own = hash64(texts) if folded is None else folded[1]
         query, other_forms, changes = list(range(len(texts))), [], [0] * len(texts)
@@ -252,12 +281,7 @@ class Inflections:
         row = np.concatenate([exact.row[in_exact], loose.row[in_loose]]).astype(np.int64)
         alias = np.concatenate([exact.alias[in_exact], loose.alias[in_loose]])
         shouted = np.concatenate([exact.shouted[in_exact], loose.shouted[in_loose]])
-        order = np.lexsort((row, -self._popularity[row], shouted, total, alias, of[key_index]))
-        if not self.diacritics:
-            order = order[total[order] < DIACRITICS]
-        match_query, row, alias = of[key_index][order], row[order], alias[order]
-        once = first_of_each(match_query, row)
-        return LooseMatches(match_query[once], row[once], alias[once])
+        return FormMatches(of[key_index], row, alias, shouted, total)
 
 
 def build_loose(names: Iterable[str], places: NamePlaces, exceptions: Exceptions | None = None) -> LooseTable:

@@ -46,6 +46,14 @@ def jit(function: Callable[..., Any]) -> Any:
     return loop
 
 
+def is_kept(loop: Any) -> bool:
+    """Whether compiled code of a loop, of its source as it is, lies where numba looks for it."""
+    try:
+        return bool(loop._cache._cache_file._load_index())  # numba has no public way
+    except Exception:  # noqa: BLE001 - of other versions of numba, or without a folder: it is compiled when it is needed
+        return False
+
+
 def _is_own(folder: Path, source: Path) -> bool:
     """Whether nobody but this user writes numba's folder of a function, whose pickles it runs.
 

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from oven_retrieval.entity import as_texts
 from oven_retrieval.folder import FolderError
 from oven_retrieval.names.exact import ExactMatches, ExactTable
-from oven_retrieval.names.impacts import DAMAGED
+from oven_retrieval.names.impacts import DAMAGED, K1, B
 from oven_retrieval.names.inflection import Inflections, LooseMatches
 from oven_retrieval.names.likeness import LEAST_ALIKE, likeness
+from oven_retrieval.names.loops import loops_for
 from oven_retrieval.names.ngrams import LEAST_LIKENESS, NgramIndex
 from oven_retrieval.names.places import spoken_in, wanted_languages
-from oven_retrieval.names.pruned import PrunedIndex, compiled_loops
+from oven_retrieval.names.pruned import PrunedIndex
 from oven_retrieval.ranking import Ranking, check_k, joined
 from oven_retrieval.tokens import TOKENIZERS, fold, hash64, hash_tokens, one_hash, words
 
@@ -113,6 +115,7 @@ class NameLinker:
         )
         self.kb, self.exact, self.engine, self.tokenizer, self.ngrams = kb, exact, engine, tokenizer, ngrams
         self.typos = False
+        self.bm25 = (K1, B)
         self.stored: Callable[[KnowledgeBase, dict[str, bool]], NameLinker] | None = None
         self.inflections = inflections
         self.tokenize = check_tokenizer(tokenizer)
@@ -171,12 +174,11 @@ class NameLinker:
         """
         if self.typos and self.ngrams is None:
             raise ValueError("typos: this name index has no n-grams to find them by; build it with ngrams=True")
-        if isinstance(names, str):
-            raise TypeError(f"names: expected a list of texts, got one text {names[:40]!r}")
+        names = as_texts(names, "names")
         scope = _EVERY_NAME
         if languages is not None or not exact_first or not guesses or allowed is not None:
             scope = self._scope(languages, exact_first, guesses, allowed)
-        check_k(k)
+        k = check_k(k)
         try:
             if len(names) == 1:
                 links = self._link_one(names[0], k, scope)
@@ -255,7 +257,7 @@ class NameLinker:
         if scope.exact_first:
             folded = fold(name)
             keys = one_hash(folded)
-            first, last, has_form = compiled_loops().look_up(self.exact.key, self._form_keys, keys)
+            first, last, has_form = loops_for().look_up(self.exact.key, self._form_keys, keys)
             if first < last:
                 for row, step in self.exact.between(first, last, name, folded, scope.keys):
                     if scope.rows is None or scope.rows[row]:
@@ -284,7 +286,7 @@ class NameLinker:
         """The best entity by words or n-grams; None where only `search` and `entities` can tell."""
         assert self.ngrams is not None
         assert isinstance(self.engine, PrunedIndex)
-        loops = compiled_loops()
+        loops = loops_for(1)
         how, row, score, tied = loops.guess(
             hash_tokens(self.tokenize(name)),
             self.engine.arrays,

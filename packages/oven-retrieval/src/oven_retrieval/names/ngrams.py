@@ -13,8 +13,9 @@ from rapidfuzz.distance import OSA
 from oven_retrieval.folder import FolderError
 from oven_retrieval.names.exact import first_of_each
 from oven_retrieval.names.impacts import BUCKET_BITS, DAMAGED, check_starts
+from oven_retrieval.names.loops import loops_for, read_only
 from oven_retrieval.names.places import name_texts, spoken_in
-from oven_retrieval.names.pruned import of_parts, read_only
+from oven_retrieval.names.pruned import of_parts
 from oven_retrieval.tokens import plain
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ class NgramIndex:
         About 20 postings of 4 bytes, and 10 bytes more, per name.
     """
 
-    def __init__(self, kb: KnowledgeBase, columns: NgramColumns) -> None:
-        self._kb, self._columns = kb, columns
+    def __init__(self, kb: KnowledgeBase, columns: NgramColumns, idf: Float64[np.ndarray, " b"] | None = None) -> None:
+        self._kb, self._columns, self._idf = kb, columns, idf
 
     @classmethod
     def of(cls, kb: KnowledgeBase) -> NgramIndex:
@@ -199,12 +200,11 @@ class NgramIndex:
         self, texts: Sequence[str], k: int, least: float
     ) -> tuple[Int32[np.ndarray, " m"], Float64[np.ndarray, " m"], Int64[np.ndarray, " t"]]:
         """Numbers of the names nearest to each plain text, their likenesses, and where those of each text end."""
-        from oven_retrieval.names.trigrams import DAMAGE, most_alike
-
-        nearest: Any = most_alike
+        loops = loops_for(len(texts))
+        nearest: Any = loops.most_alike
         arrays = self.arrays
         parts = of_parts(lambda points, ends: nearest(points, ends, *arrays, k, least), *code_points(texts))
-        if any(len(ends) and ends[0] == DAMAGE for _, _, ends in parts):
+        if any(len(ends) and ends[0] == loops.DAMAGE for _, _, ends in parts):
             raise FolderError(DAMAGED)
         if len(parts) == 1:
             return parts[0]  # type: ignore[no-any-return]
@@ -224,7 +224,7 @@ class NgramIndex:
         ):
             raise FolderError(DAMAGED)
         check_starts(start, len(post))
-        idf = _idf(np.diff(start), len(self))
+        idf = _idf(np.diff(start), len(self)) if self._idf is None else self._idf
         return tuple(read_only(column) for column in (start, post, weight, idf))
 
     def first_row(self, number: int, tied: int) -> int:
@@ -321,8 +321,7 @@ def code_points(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64[np.
 
 def distinct_buckets(text: str) -> npt.NDArray[np.int64]:
     """Buckets of the different trigrams of a plain text, rising."""
-    from oven_retrieval.names.trigrams import buckets_of
-
+    buckets_of = loops_for().buckets_of
     buckets = np.empty(len(text) + 2, np.int32)
     return buckets[: buckets_of(*code_points([text])[:1], 0, len(text), buckets)].astype(np.int64)
 
@@ -334,34 +333,37 @@ def _blocks(texts: Iterator[str]) -> Iterator[tuple[npt.NDArray[np.uint32], Int6
 
 
 def build_ngrams(
-    kb: KnowledgeBase, *, scratch: Scratch | None = None, names: Callable[[str], Iterator[str]] | None = None
+    kb: KnowledgeBase,
+    *,
+    scratch: Scratch | None = None,
+    names: Callable[[str], Iterator[str]] | None = None,
+    idf: Float64[np.ndarray, " b"] | None = None,
 ) -> NgramColumns:
-    """Index the names and aliases of a knowledge base.
+    """Index the names and aliases of a knowledge base; `idf` are weights of buckets among other names.
 
     Numerics:
         Names are read twice; memory: a chunk of 8,192 names, 22 bytes per name, and 4 per posting where `scratch` is
         None.
     """
-    from oven_retrieval.names.trigrams import count_buckets, fill_postings, renumber, weigh
-
+    loops = loops_for()
     read = names or (lambda _phase: name_texts(kb))
     count = np.zeros((1 << BUCKET_BITS), np.int64)
     sizes = []
     for points, ends in _blocks(read("trigrams")):
-        count_buckets(points, ends, count)
+        loops.count_buckets(points, ends, count)
         sizes.append(np.minimum(np.diff(ends, prepend=0), 0xFFFF).astype(np.uint16))
     length = np.concatenate(sizes) if sizes else np.zeros(0, np.uint16)
     start = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    idf, weight = _idf(count, len(length)), np.zeros(len(length), np.float32)
+    idf, weight = _idf(count, len(length)) if idf is None else idf, np.zeros(len(length), np.float32)
     post = (scratch or (lambda _name, dtype, size: np.empty(size, dtype)))("ngram_post", np.int32, int(start[-1]))
     free, first = start[:-1].copy(), 0
     for points, ends in _blocks(read("trigrams again")):
-        weigh(points, ends, idf, weight[first : first + len(ends)])
-        fill_postings(points, ends, first, free, post)
+        loops.weigh(points, ends, idf, weight[first : first + len(ends)])
+        loops.fill_postings(points, ends, first, free, post)
         first += len(ends)
     order = np.argsort(weight, kind="stable").astype(np.int32)
     number = np.empty(len(order), np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
-    renumber(start, post, number)
+    loops.renumber(start, post, number)
     origin = np.concatenate([np.arange(len(kb)), -1 - np.arange(len(kb.aliases))]).astype(np.int32)
     return NgramColumns(start, post, weight[order], length[order], origin[order])

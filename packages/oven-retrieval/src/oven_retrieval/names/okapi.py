@@ -6,10 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rank_bm25 import BM25Okapi
+
+try:
+    from rank_bm25 import BM25Okapi
+except ImportError as error:
+    raise ImportError("the engine rank_bm25 needs it: pip install 'oven-retrieval[definition]'") from error
 
 from oven_retrieval.names.impacts import EPSILON, K1, B, okapi_idf
-from oven_retrieval.names.pruned import best_entities
+from oven_retrieval.names.places import best_entities
 from oven_retrieval.ranking import Ranking, check_k
 
 if TYPE_CHECKING:

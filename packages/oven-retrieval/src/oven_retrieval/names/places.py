@@ -51,6 +51,33 @@ def taken(table: Table, chosen: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]
     return rows
 
 
+def runs(first: Int64[np.ndarray, " n"], size: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " m"]:
+    """Runs of numbers, one after another: so many from each first on."""
+    numbers: Int64[np.ndarray, " m"] = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
+    return numbers
+
+
+def best_entities(
+    scores: Float64[np.ndarray, " c"],
+    owners: Int64[np.ndarray, " c"],
+    preference: Int64[np.ndarray, " c"],
+    k: int,
+) -> tuple[Int64[np.ndarray, " e"], Float64[np.ndarray, " e"]]:
+    """The k best entities of one query from the scores of its candidate names."""
+    if len(scores) > 4 * k:
+        for count in (4 * k, 64 * k):
+            if count < len(scores):
+                floor = np.partition(scores, len(scores) - count)[len(scores) - count]
+                near = np.flatnonzero(scores >= floor)
+                if len(np.unique(owners[near])) >= k:
+                    scores, owners, preference = scores[near], owners[near], preference[near]
+                    break
+    order = np.lexsort((preference, -scores))
+    _, first = np.unique(owners[order], return_index=True)
+    best = order[np.sort(first)[:k]]
+    return owners[best], scores[best]
+
+
 def language_key(tags: str) -> int:
     """What stands for a name's languages in an index: 0 for none, else 32 bits of their tags' hash."""
     return int(hash64([tags])[0]) >> 32 | 1 if tags else 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.names.impacts import DAMAGED, Impacts, unpack
+from oven_retrieval.names.loops import loops_for, read_only
+from oven_retrieval.names.places import best_entities, runs
 from oven_retrieval.ranking import Ranking, check_k
 from oven_retrieval.tokens import hash64, hash_tokens
 from wary_files.durable import FolderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import ModuleType
 
-    from jaxtyping import Bool, Float64, Int64
+    from jaxtyping import Bool, UInt64
 
 
 Int = npt.NDArray[np.int64]
@@ -39,7 +41,7 @@ class PrunedIndex:
     add) is below the k-th best score so far; the query ends when the tokens that are left cannot reach that score
     together. Names that could tie are never left out.
 
-    The loop is compiled by numba: at the first query of all for some seconds, at the first of a process in half a one.
+    The loop is compiled by numba, or it is NumPy's: see `oven_retrieval.names.loops`.
 
     Args:
         impacts: arrays from `build_impacts`, in memory or mapped from disk.
@@ -98,7 +100,7 @@ class PrunedIndex:
         hashes = hash_tokens(chain.from_iterable(queries))
         ends = np.array([len(hashes)] if len(queries) == 1 else list(accumulate(map(len, queries))), np.int64)
         reached = allowed is None and (k == 1 or self._one_name_each)
-        loops = compiled_loops()
+        loops = loops_for(len(queries))
         if allowed is not None and len(allowed) != len(self._impacts.owner):
             raise FolderError(DAMAGED)
         arrays, counted = self.arrays, _ALL if allowed is None else allowed
@@ -127,10 +129,18 @@ class PrunedIndex:
 
     def document_frequency(self, tokens: Sequence[str]) -> Int:
         """How many names hold each token, [t]."""
+        return self.frequency_of(hash64(tokens)) if tokens else np.zeros(0, np.int64)
+
+    @property
+    def frequencies(self) -> Int:
+        """How many names hold each token of the index, [V]."""
+        return np.diff(self._impacts.start)
+
+    def frequency_of(self, hashes: UInt64[np.ndarray, " t"]) -> Int:
+        """How many names hold the token with each hash, [t]."""
         index = self._impacts
-        if not len(index.token_hash) or not tokens:
-            return np.zeros(len(tokens), np.int64)
-        hashes = hash64(tokens)
+        if not len(index.token_hash):
+            return np.zeros(len(hashes), np.int64)
         at = np.minimum(index.token_hash.searchsorted(hashes), len(index.token_hash) - 1)
         return np.where(index.token_hash[at] == hashes, index.start[at + 1] - index.start[at], 0)
 
@@ -154,39 +164,13 @@ class PrunedIndex:
         )
 
 
-def runs(first: Int, size: Int) -> Int:
-    """Runs of numbers, one after another: so many from each first on."""
-    numbers: Int = np.arange(int(size.sum())) + np.repeat(first - (np.cumsum(size) - size), size)
-    return numbers
-
-
-def best_entities(
-    scores: Float64[np.ndarray, " c"],
-    owners: Int64[np.ndarray, " c"],
-    preference: Int64[np.ndarray, " c"],
-    k: int,
-) -> tuple[Int64[np.ndarray, " e"], Float64[np.ndarray, " e"]]:
-    """The k best entities of one query from the scores of its candidate names."""
-    if len(scores) > 4 * k:
-        for count in (4 * k, 64 * k):
-            if count < len(scores):
-                floor = np.partition(scores, len(scores) - count)[len(scores) - count]
-                near = np.flatnonzero(scores >= floor)
-                if len(np.unique(owners[near])) >= k:
-                    scores, owners, preference = scores[near], owners[near], preference[near]
-                    break
-    order = np.lexsort((preference, -scores))
-    _, first = np.unique(owners[order], return_index=True)
-    best = order[np.sort(first)[:k]]
-    return owners[best], scores[best]
-
-
 def of_parts(loop: Callable[[Any, Any], Any], values: npt.NDArray[Any], ends: Int) -> list[Any]:
     """What a compiled loop gives of texts whose values end at `ends`; of many, part by part, in threads.
 
-    There are as many threads as numba may use (`NUMBA_NUM_THREADS`, by default the cores of this process).
+    There are as many threads as numba may use (`NUMBA_NUM_THREADS`, by default the cores of this process); one without
+    numba, since NumPy's loops hold the interpreter's lock.
     """
-    if len(ends) < 2 * _PART:
+    if len(ends) < 2 * _PART or sys.modules.get("numba") is None:
         return [loop(values, ends)]
     import numba
 
@@ -196,18 +180,3 @@ def of_parts(loop: Callable[[Any, Any], Any], values: npt.NDArray[Any], ends: In
     parts = [ends[first : first + _PART] for first in firsts]
     with ThreadPoolExecutor(config.NUMBA_NUM_THREADS, "oven-names") as pool:
         return list(pool.map(lambda begin, part: loop(values[begin : part[-1]], part - begin), begins, parts))
-
-
-@cache
-def compiled_loops() -> ModuleType:
-    """The module of loops: importing it, which loads numba, is for who searches."""
-    from oven_retrieval.names import compiled
-
-    return compiled
-
-
-def read_only(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A view that numba compiles for once, whether the array is in memory or mapped from disk."""
-    view = column.view(np.ndarray)
-    view.flags.writeable = False
-    return view

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.progress import Progress
-from oven_retrieval.text_files import read_json
+from paired_scores.metrics.arrays import refuse_masked
 from wary_files.durable import locks, own_file
+from wary_files.json_files import read_json
 
 if TYPE_CHECKING:
     from jaxtyping import Int64, UInt64
@@ -26,6 +27,7 @@ Float32 = npt.NDArray[np.float32]
 
 def check_vectors(values: npt.ArrayLike, dim: int | None, label: str, first_row: int = 0) -> Float32:
     """Return vectors as a float32 matrix, or say which row or width is wrong."""
+    refuse_masked(values, label)
     matrix = np.ascontiguousarray(values, dtype=np.float32)
     if matrix.ndim != 2 or (dim is not None and matrix.shape[1] != dim) or matrix.shape[1] == 0:
         raise ValueError(f"{label}: expected shape [n, {'d' if dim is None else dim}], got {list(matrix.shape)}")

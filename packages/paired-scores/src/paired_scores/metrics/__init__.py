@@ -2,7 +2,7 @@
 
 from paired_scores.metrics.classes import by_class, confusion
 from paired_scores.metrics.definitions import METRICS
-from paired_scores.metrics.reliability import reliability
+from paired_scores.metrics.reliability import CalibrationError, calibration_error, reliability
 from paired_scores.metrics.score import (
     RunningScores,
     Score,
@@ -15,9 +15,11 @@ from paired_scores.metrics.score import (
 
 __all__ = [
     "METRICS",
+    "CalibrationError",
     "RunningScores",
     "Score",
     "by_class",
+    "calibration_error",
     "confusion",
     "evaluate",
     "metric_named",

@@ -18,12 +18,14 @@ def as_array(values: Any, name: str = "values") -> Array:
     """Return a NumPy array of numbers or truth values from a tensor, an array or a list.
 
     Raises:
-        ValueError: texts, dates, complex numbers, or objects that are no numbers, such as None among them.
+        ValueError: texts, dates, complex numbers, objects that are no numbers, such as None among them, or a value that
+            is masked.
     """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.element_size() < 4 else values
         values = values.numpy()
+    refuse_masked(values, name)
     array = np.asarray(values)
     if array.dtype.kind == "O":
         flat = list(array.flat)
@@ -35,6 +37,20 @@ def as_array(values: Any, name: str = "values") -> Array:
         shown = f", such as {str(array.flat[0])[:80]}" if array.size else ""
         raise ValueError(f"{name}: expected numbers, got {array.dtype}{shown}")
     return array
+
+
+def refuse_masked(values: Any, name: str = "values") -> None:
+    """Refuse a masked array's masked values, which NumPy's and torch's functions take for values.
+
+    Raises:
+        ValueError: a value is masked; shows its place.
+
+    Example:
+        >>> refuse_masked(np.ma.masked_array([1, 2], [False, False]))
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
+        place = np.argwhere(np.ma.getmaskarray(values))[0].tolist()
+        raise ValueError(f"{name}: the value at {place} is masked; leave its sample out, or fill it")
 
 
 class UndefinedMetricError(ValueError):
@@ -79,12 +95,12 @@ def class_labels(targets: Array, classes: int | None) -> Array:
 def score_columns(predictions: Array, targets: Array) -> tuple[Floats, Floats]:
     """Scores and 0/1 truths with one column per label."""
     scores = predictions.astype(np.float64)
-    if scores.ndim == 2 and targets.ndim == 1:
+    if scores.ndim == 2 and targets.ndim == 1 and scores.shape[1] == 1:
+        truths = targets[:, None]
+    elif scores.ndim == 2 and targets.ndim == 1:
         labels = class_labels(targets, scores.shape[1])
         if scores.shape[1] == 2:
             scores, truths = scores[:, 1:] - scores[:, :1], labels[:, None]
-        elif scores.shape[1] == 1:
-            truths = labels[:, None]
         else:
             truths = np.eye(scores.shape[1], dtype=np.int64)[labels]
     elif scores.ndim == targets.ndim == 1:

@@ -35,13 +35,18 @@ def confusion(predictions: Any, targets: Any, classes: int) -> Int[np.ndarray, "
     Predictions are classes ``[n]``, or scores ``[n, k]``, whose largest counts; targets are classes ``[n]``.
 
     Raises:
-        ValueError: another number of predictions than targets, or a class out of range.
+        ValueError: another number of predictions than targets, scores of another number of classes, such as classes in
+            one column ``[n, 1]``, or a class out of range.
 
     Example:
         >>> confusion([0, 0, 1], [0, 1, 1], classes=2).tolist()
         [[1, 0], [1, 1]]
     """
     guessed, true = as_array(predictions, "predictions"), class_labels(as_array(targets, "targets"), classes)
+    if guessed.ndim == 2 and guessed.shape[1] != classes:
+        raise ValueError(
+            f"predictions have shape {guessed.shape}; expected classes [n], or a score of each of {classes} classes"
+        )
     if guessed.ndim == 2:
         refuse_nan("predictions", guessed)
         guessed = guessed.argmax(axis=1)

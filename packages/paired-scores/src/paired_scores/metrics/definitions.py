@@ -52,6 +52,10 @@ class Metric:
     check: Callable[[Floats], None] | None = None
 
 
+_EXACT = 2**53
+"""Whole numbers up to which float64 tells neighbours apart."""
+
+
 def weighted_mean(outcomes: Floats, weights: Floats) -> Floats:
     """The mean over samples of one number each."""
     return ratio(weights @ outcomes, weights.sum(1))
@@ -76,8 +80,16 @@ def hits_at(k: int) -> Callable[[Array, Array], Floats]:
     return outcomes
 
 
+def _refuse_inexact(*labels: Array) -> None:
+    """Refuse class numbers that float64 merges with their neighbours: outcomes are kept in it."""
+    for values in labels:
+        if values.size and values.dtype.kind in "iu" and (large := max(int(values.max()), -int(values.min()))) > _EXACT:
+            raise ValueError(f"class {large} is above 2**53, where numbers are merged; number the classes from 0")
+
+
 def _hits_and_class(predictions: Array, targets: Array) -> Floats:
     """Columns: whether the sample is right, and its class."""
+    _refuse_inexact(targets)
     return np.stack([hits_at(1)(predictions, targets), targets.astype(np.float64)], axis=1)
 
 
@@ -241,6 +253,7 @@ def _guess_and_truth(predictions: Array, targets: Array) -> Floats:
         if scores.min(initial=0) < 0 or scores.max(initial=0) > 1:
             raise ValueError("F1 of several labels needs probabilities; apply a sigmoid first")
         return np.stack([(scores > 0.5).astype(np.float64), truths], axis=1)
+    _refuse_inexact(predictions, targets)
     guessed = predictions.argmax(1) if predictions.ndim == 2 else class_labels(predictions, None)
     classes = predictions.shape[1] if predictions.ndim == 2 else None
     return np.stack([guessed, class_labels(targets, classes)], axis=1).astype(np.float64)

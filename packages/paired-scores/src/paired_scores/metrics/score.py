@@ -112,8 +112,7 @@ def evaluate(
         ELEVATER, table 2 (which metric for which data set); GATE, table 3.
     """
     running = RunningScores([name])
-    if not 0 < level < 1 or resamples < 0:
-        raise ValueError(f"expected 0 < level < 1 and resamples >= 0, got {level=}, {resamples=}")
+    _check_sampling(level, resamples)
     running.update(predictions, targets)
     return running.compute(seed=seed, resamples=resamples, level=level)[name]
 
@@ -137,7 +136,10 @@ class RunningScores:
         self._parts: dict[Callable[[Array, Array], Floats], list[Floats]] = {m.outcomes: [] for m in self.metrics}
 
     def update(self, predictions: Any, targets: Any) -> None:
-        """Add samples, as `evaluate` takes them; the place of NaN is that among all samples so far."""
+        """Add samples, as `evaluate` takes them; the place of NaN is that among all samples so far.
+
+        Samples that one of the metrics refuses are added to none.
+        """
         predicted, true = as_array(predictions, "predictions"), as_array(targets, "targets")
         if predicted.ndim == 0 or true.ndim == 0 or len(predicted) != len(true):
             raise ValueError(
@@ -147,8 +149,9 @@ class RunningScores:
             return
         refuse_nan("predictions", predicted, self.samples)
         refuse_nan("targets", true, self.samples)
-        for outcomes, parts in self._parts.items():
-            parts.append(outcomes(predicted, true))
+        made = [outcomes(predicted, true) for outcomes in self._parts]  # all of them, or none is added
+        for parts, part in zip(self._parts.values(), made, strict=True):
+            parts.append(part)
         self.samples += len(true)
 
     def compute(self, *, seed: int = 0, resamples: int = 1000, level: float = 0.95) -> dict[str, Score]:
@@ -186,7 +189,9 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
         0.75
     """
     metric = metric_named(name)
-    if len(outcomes) == 0:
+    _check_sampling(level, resamples)
+    outcomes = as_array(outcomes, name).astype(np.float64)
+    if outcomes.ndim == 0 or len(outcomes) == 0:
         raise ValueError("there are no outcomes to score")
     with np.errstate(over="ignore"):
         value = float(metric.aggregate(outcomes, np.ones((1, len(outcomes))))[0])
@@ -242,9 +247,11 @@ def paired_difference(
         0.5
     """
     metric = metric_named(name)
-    if len(first) != len(second):
+    _check_sampling(level, resamples)
+    first, second = (as_array(side, name).astype(np.float64) for side in (first, second))
+    if first.ndim == 0 or second.ndim == 0 or len(first) != len(second):
         raise ValueError(
-            f"the first model has {len(first)} outcomes, the second {len(second)}; expected the same samples"
+            f"the first model has {_count(first)} outcomes, the second {_count(second)}; expected the same samples"
         )
     even = np.ones((1, len(first)))
     value = float((metric.aggregate(second, even) - metric.aggregate(first, even))[0])
@@ -252,6 +259,15 @@ def paired_difference(
     differences = (metric.aggregate(second, rows) - metric.aggregate(first, rows) for rows in drawn)
     values = np.concatenate([np.empty(0), *differences])
     return Difference(value, *_interval(values, level, value))
+
+
+def _count(outcomes: Floats) -> int:
+    return 0 if outcomes.ndim == 0 else len(outcomes)
+
+
+def _check_sampling(level: float, resamples: int) -> None:
+    if not 0 < level < 1 or resamples < 0:
+        raise ValueError(f"expected 0 < level < 1 and resamples >= 0, got {level=}, {resamples=}")
 
 
 def resamples_of(count: int, resamples: int, rng: np.random.Generator, *, cells: int = CHUNK) -> Iterator[Floats]:

@@ -50,9 +50,7 @@ def mnist(folder: Path) -> Arrays:
     def side(stem: str) -> Side:
         images, labels = _idx(folder, stem, "images-idx3"), _idx(folder, stem, "labels-idx1")
         if len(images) != len(labels) or labels.max(initial=0) > 9:
-            raise DataError(
-                f"{folder}: {stem} has {len(images)} pictures and {len(labels)} labels up to {labels.max()}"
-            )
+            raise DataError(f"{folder}: {stem} has {len(images)} images and {len(labels)} labels up to {labels.max()}")
         return Side(_grey(images), labels.astype(np.int64))
 
     return Arrays(side("train"), side("t10k"))
@@ -94,7 +92,7 @@ def _pixels(row: Row) -> np.ndarray:
 
 @elevater_set("oxford-flower-102")
 def oxford_flower_102(folder: Path) -> Parts:
-    """Numbers of pictures in ``setid.mat``, where the test is the largest of three lists."""
+    """Numbers of images in ``setid.mat``, where the test is the largest of three lists."""
     files, labels = flowers(folder)
     path = folder / "setid.mat"
 
@@ -137,10 +135,10 @@ def patch_camelyon(folder: Path) -> Parts:
         x, y = (folder / f"camelyonpatch_level_2_split_{name}_{key}.h5" for key in "xy")
         count = stored_shape(str(x), "x")[0]
         if stored_shape(str(y), "y")[0] != count:
-            raise DataError(f"{y} has {stored_shape(str(y), 'y')[0]} labels for {count} pictures")
+            raise DataError(f"{y} has {stored_shape(str(y), 'y')[0]} labels for {count} images")
         column = stored_column(str(y), "y").reshape(count, -1)
         if column.shape[1] != 1:
-            raise DataError(f"{y} has {column.shape[1]} labels for each picture, expected one")
+            raise DataError(f"{y} has {column.shape[1]} labels for each image, expected one")
         labels = [int(label) for label in column[:, 0].tolist()]
         if not set(labels) <= {0, 1}:
             raise DataError(f"{y}: labels are {sorted(set(labels))[:5]}, expected 0 and 1")

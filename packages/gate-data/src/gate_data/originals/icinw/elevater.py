@@ -1,9 +1,9 @@
 """What the readers of ELEVATER's 20 data sets share: its own copies first, and class names in its order.
 
-ELEVATER's copies are pictures in zips, and index files that say which picture is of which class. Reading them gives the
+ELEVATER's copies are images in zips, and index files that say which image is of which class. Reading them gives the
 published order, from which the published few-shot subsets are drawn. Two forms of index: text,
 ``train.zip@train/4/001.jpg 7`` (several labels with commas), and COCO's JSON with ``zip_file`` beside ``file_name``,
-whose pictures the toolkit sorts by their ids.
+whose images the toolkit sorts by their ids.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def elevater_set(name: str) -> Callable[[Callable[[Path], Parts | Arrays]], Orig
                 content = _in_order(read(where.path), name, str(where.path))
                 content = replace(content, note="; ".join(filter(None, [content.note, sheet.note])))
             if not (len(content.train) and len(content.test)):
-                raise DataError(f"{where.path}: {len(content.train)} pictures to train on, {len(content.test)} to test")
+                raise DataError(f"{where.path}: {len(content.train)} images to train on, {len(content.test)} to test")
             return replace(content, classes=class_names(name))
 
         originals = from_lists(expected, located, content, **vars(form_of(sheet)))
@@ -109,7 +109,7 @@ def elevater_set(name: str) -> Callable[[Callable[[Path], Parts | Arrays]], Orig
 
 
 def _copy(folder: Path, sheet: IcinwSheet) -> Parts:
-    """Both splits in the toolkit's order: a text's lines, COCO's pictures by id."""
+    """Both splits in the toolkit's order: a text's lines, COCO's images by id."""
     order, note = _order(folder, class_names(sheet.id))
     train, test = (
         (_of_coco if index.endswith(".json") else _of_text)(folder / index, order, sheet.several)
@@ -142,7 +142,7 @@ def _order(folder: Path, names: Sequence[str]) -> tuple[list[int], str]:
 
 
 class _Pictures:
-    """From what an index says to where the picture lies; each zip, or its unpacked folder, is listed once."""
+    """From what an index says to where the image lies; each zip, or its unpacked folder, is listed once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,6 +1,6 @@
-"""Data sets of pictures in files: folders of classes, and lists beside the pictures.
+"""Data sets of images in files: folders of classes, and lists beside the images.
 
-Three of them have no split of their own: the first pictures in a drawn order train, so many of each class as in
+Three of them have no split of their own: the first images in a drawn order train, so many of each class as in
 ELEVATER, and others are tested. Scores on these splits are near ELEVATER's and not the same.
 """
 
@@ -24,7 +24,7 @@ from gate_data.readers.tables import Row
 
 
 def without_banner(file: File) -> Cut:
-    """A picture of an aircraft without the 20 rows at its foot that carry its photographer's name."""
+    """An image of an aircraft without the 20 rows at its foot that carry its photographer's name."""
     with open_picture(file) as opened:
         width, height = opened.size
     return Cut(file, (0, 0, width, max(1, height - 20)))
@@ -35,7 +35,7 @@ def drawn_by_class(classes: Mapping[str, Sequence[Source]], train: int, test: in
     lists: tuple[list[Sample], list[Sample]] = ([], [])
     for label, (name, sources) in enumerate(classes.items()):
         if len(sources) <= train:
-            raise DataError(f"{name} has {len(sources)} pictures, expected more than {train}")
+            raise DataError(f"{name} has {len(sources)} images, expected more than {train}")
         drawn = [Sample(source, label) for source in shuffled(sources)]
         lists[0].extend(drawn[:train])
         lists[1].extend(drawn[train : None if test is None else train + test])
@@ -100,7 +100,7 @@ def dtd(folder: Path) -> Parts:
 
 @elevater_set("fgvc-aircraft-2013b-variants102")
 def fgvc_aircraft_2013b_variants102(folder: Path) -> Parts:
-    """The variants' train and test lists; pictures without their banner."""
+    """The variants' train and test lists; images without their banner."""
     files = Files(folder / "images")
     variants = [line for _, line in lines(folder / "variants.txt")]
     index_of = {name: index for index, name in enumerate(variants)}
@@ -130,7 +130,7 @@ def oxford_iiit_pets(folder: Path) -> Parts:
 
 @elevater_set("gtsrb")
 def gtsrb(folder: Path) -> Parts:
-    """The contest's training pictures by track, and the final test, whose labels come in a table of their own."""
+    """The contest's training images by track, and the final test, whose labels come in a table of their own."""
 
     def rows(path: Path, pictures: Path) -> list[Sample]:
         files = Files(pictures)
@@ -152,7 +152,7 @@ def gtsrb(folder: Path) -> Parts:
 
 @elevater_set("hateful-memes")
 def hateful_memes(folder: Path) -> Parts:
-    """Pictures alone; the test is the development set."""
+    """Images alone; the test is the development set."""
     files = Files(folder)
     train, test = (
         [
@@ -208,7 +208,7 @@ def _drives(names: list[str]) -> tuple[set[str], set[str]]:
 
 
 def nearest_vehicle(path: Path) -> int:
-    """The class of a picture of a street: 0 to 8 m, 1 to 20 m, 2 farther, 3 no car, van or truck."""
+    """The class of an image of a street: 0 to 8 m, 1 to 20 m, 2 farther, 3 no car, van or truck."""
     nearest = 1000.0
     for number, line in lines(path) if path.stat().st_size else ():
         cells = line.split()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from gate_runner.errors import NotApplicableError
-from gate_runner.tasks.coop.points import PROJECTION, ZERO_SHOT
+from gate_runner.tasks.coop.points import CLASS_CONTEXT, CONTEXT, PROJECTION, ZERO_SHOT
 from gate_runner.tasks.elevater.heads import jsonable
 from vision_adapters.tuning import tune, tuning_data
 from vision_adapters.tuning.projection import fit_projection
+from vision_features.encoders.contexts import Contexts
 
 
 class Seen(NamedTuple):
@@ -41,7 +43,10 @@ class Shots:
         number: images of each class, as asked for.
         projection: the encoder's matrix ``[b, d]`` into the space of the texts, or None.
         validation: features and classes of images to choose on, or None to choose within the shots.
-        seed: of folds.
+        seed: of folds, and of the start of a context.
+        names: of the classes.
+        contexts: the encoder's text side for prompt learning, or None.
+        device: where that is.
     """
 
     seen: Seen | None
@@ -53,6 +58,16 @@ class Shots:
     projection: Float[Tensor, "b d"] | None = None
     validation: tuple[Tensor, Tensor] | None = None
     seed: int = 0
+    names: Sequence[str] = ()
+    contexts: Contexts | None = None
+    device: torch.device | str = "cpu"
+
+
+class Classes(NamedTuple):
+    """Classes that are scored: their names, and a unit row for the text of each."""
+
+    names: Sequence[str]
+    texts: Float[Tensor, "k d"]
 
 
 @dataclass(frozen=True)
@@ -61,15 +76,17 @@ class Fitted:
 
     Args:
         trained: from images to scores of the trained classes ``[n, k]``.
-        others: from images and texts of any classes to their scores.
+        others: from images and any classes to their scores.
         carries: whether ``others`` has learned anything, or is by texts alone.
         about: what a result keeps of it: ``chosen``, ``chosen_with``, ``validated``, ``trained_parameters``.
+        seen: the test images by the towers that the method trained; None if it left them as they are.
     """
 
     trained: Callable[[Seen], Tensor]
-    others: Callable[[Seen, Tensor], Tensor]
+    others: Callable[[Seen, Classes], Tensor]
     carries: bool
     about: dict[str, Any] = field(default_factory=dict)
+    seen: Seen | None = None
 
 
 def fit(method: str, shots: Shots) -> Fitted:
@@ -80,17 +97,19 @@ def fit(method: str, shots: Shots) -> Fitted:
     """
     if method == ZERO_SHOT:
         return _zero_shot(shots)
+    if method in (CONTEXT, CLASS_CONTEXT):
+        return _context(method, shots)
     return _projected(shots) if method == PROJECTION else _head(method, shots)
 
 
-def _by_texts(scale: float) -> Callable[[Seen, Tensor], Tensor]:
-    return lambda seen, texts: scale * F.normalize(seen.features, dim=1) @ texts.T
+def _by_texts(scale: float) -> Callable[[Seen, Classes], Tensor]:
+    return lambda seen, classes: scale * F.normalize(seen.features, dim=1) @ classes.texts.T
 
 
 def _zero_shot(shots: Shots) -> Fitted:
     texts, others = _needed(shots.texts, ZERO_SHOT), _by_texts(shots.scale)
     about = {"chosen": {"method": ZERO_SHOT}, "chosen_with": "nothing", "validated": None, "trained_parameters": 0}
-    return Fitted(lambda seen: others(seen, texts), others, True, about)
+    return Fitted(lambda seen: others(seen, Classes(shots.names, texts)), others, True, about)
 
 
 def _needed(texts: Tensor | None, method: str) -> Tensor:
@@ -133,9 +152,9 @@ def _projected(shots: Shots) -> Fitted:
         shots.seen.before, shots.labels, shots.projection, texts, logit_scale=shots.scale, shots=max(1, shots.number)
     )
 
-    def others(seen: Seen, names: Tensor) -> Tensor:
+    def others(seen: Seen, classes: Classes) -> Tensor:
         assert seen.before is not None
-        return shots.scale * F.normalize(seen.before @ matrix, dim=1) @ names.T
+        return shots.scale * F.normalize(seen.before @ matrix, dim=1) @ classes.texts.T
 
     moved = float((matrix - shots.projection).norm() / shots.projection.norm())
     about = {
@@ -144,4 +163,36 @@ def _projected(shots: Shots) -> Fitted:
         "validated": None,
         "trained_parameters": matrix.numel(),
     }
-    return Fitted(lambda seen: others(seen, texts), others, True, about)
+    return Fitted(lambda seen: others(seen, Classes(shots.names, texts)), others, True, about)
+
+
+def _context(method: str, shots: Shots) -> Fitted:
+    """A context before the names, fitted through the frozen text tower; a common one carries over to any names."""
+    from vision_adapters.training.context import TOKENS, fit_context
+
+    if shots.contexts is None or shots.seen is None or shots.labels is None:
+        raise NotApplicableError(f"method {method} learns what a text tower reads, and the encoder does not show that")
+    own, tower = method == CLASS_CONTEXT, shots.contexts
+    x, labels = shots.seen.features.to(shots.device), shots.labels.to(shots.device)
+    head = fit_context(
+        x, labels, tower.of(shots.names, TOKENS), tower.width, classes=shots.classes, logit_scale=shots.scale,
+        tokens=TOKENS, shots=max(1, shots.number), class_specific=own, seed=shots.seed, device=shots.device,
+    )  # fmt: skip
+    with torch.no_grad():
+        texts = head.class_embeddings().cpu()
+    by_texts = _by_texts(shots.scale)
+
+    def others(seen: Seen, classes: Classes) -> Tensor:
+        if own:
+            return by_texts(seen, classes)
+        with torch.no_grad():
+            rows = F.normalize(tower.of(classes.names, TOKENS)(head.context).float(), dim=1).cpu()
+        return by_texts(seen, classes._replace(texts=rows))
+
+    about = {
+        "chosen": {"method": method, "tokens": TOKENS},
+        "chosen_with": "nothing",
+        "validated": None,
+        "trained_parameters": head.context.numel(),
+    }
+    return Fitted(lambda seen: by_texts(seen, Classes(shots.names, texts)), others, not own, about)

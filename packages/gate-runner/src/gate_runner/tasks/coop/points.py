@@ -7,22 +7,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gate_runner.axes import PROBES
 from gate_runner.errors import UsageError, unknown
+from gate_runner.settings.axes import PROBES
 
 if TYPE_CHECKING:
     from gate_runner.benchmark import Benchmark
     from gate_runner.settings import Settings
 
 ZERO_SHOT, PROJECTION = "zero_shot", "prolip"
-METHODS = (ZERO_SHOT, *PROBES, PROJECTION)
-"""Values of ``methods``: names of ``vision_adapters.tuning.METHODS``, and the projection that is fitted again."""
-CARRIED = (ZERO_SHOT, PROJECTION)
+CONTEXT, CLASS_CONTEXT = "coop", "coop_csc"
+"""CoOp itself: a context that all classes share, or one of each class's own."""
+LOW_RANK, TWO_STAGE = "clip_lora", "two_stage"
+TOWERS = (LOW_RANK, TWO_STAGE)
+"""Methods that train the encoder's towers, on the images and not on their features."""
+METHODS = (ZERO_SHOT, *PROBES, PROJECTION, CONTEXT, CLASS_CONTEXT, *TOWERS)
+"""Values of ``methods``: names of ``vision_adapters.tuning.METHODS``, and what fits more than a head."""
+CARRIED = (ZERO_SHOT, PROJECTION, CONTEXT, *TOWERS)
 """Methods that score classes which they were not trained on."""
 USUAL = {
     "few-shot": (ZERO_SHOT, "logistic", "tip_adapter", "anchored"),
     "base-to-new": (ZERO_SHOT, "anchored", PROJECTION),
-    "cross": CARRIED,
+    "cross": (ZERO_SHOT, PROJECTION),
     "domain": (ZERO_SHOT, "anchored", PROJECTION),
 }
 """Methods of a protocol if none is named."""
@@ -74,10 +79,14 @@ def units(settings: Settings) -> Sequence[tuple[str, int]]:
     for method in methods:
         if method not in METHODS:
             raise unknown("value of setting methods:", method, METHODS)
+        if method in TOWERS and settings.views != 1:
+            raise UsageError(f"method {method} trains on the images themselves: setting views does not apply")
+        if method not in (ZERO_SHOT, *PROBES) and settings.choose_on == "validation":
+            raise UsageError(f"method {method} has fixed settings: choose_on=validation does not apply")
     if settings.protocol == "cross" and (others := [method for method in methods if method not in CARRIED]):
         raise UsageError(
             f"method {others[0]} learns scores of ImageNet's classes, of which nothing carries over to other sets: "
-            f"--protocol cross takes {' and '.join(CARRIED)}"
+            f"--protocol cross takes {', '.join(CARRIED)}"
         )
     if "full" in settings.shots:
         raise UsageError("--shots full is not of CoOp's protocol: give numbers, such as 1,2,4,8,16")

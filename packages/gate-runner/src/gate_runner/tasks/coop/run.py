@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,16 +15,18 @@ from torch import Tensor
 from gate_data.coop import COOP, FewShotData
 from gate_data.coop.protocols import SOURCE
 from gate_data.ragged import Ragged
-from gate_runner.class_words import ClassWords, told_apart
 from gate_runner.errors import DataError, NotApplicableError
-from gate_runner.tasks.coop.heads import Fitted, Seen, Shots, fit
-from gate_runner.tasks.coop.points import CARRIED, PROJECTION, ZERO_SHOT, Point
+from gate_runner.tasks.coop.heads import Classes, Fitted, Seen, Shots, fit
+from gate_runner.tasks.coop.points import CARRIED, PROJECTION, TOWERS, ZERO_SHOT, Point
+from gate_runner.tasks.coop.towers import fit_towers
 from gate_runner.tasks.coop.views import features_of
 from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, confident
 from gate_runner.tasks.score import Score
-from gate_runner.tasks.training import outcome_of
+from gate_runner.tasks.scoring import outcome_of
+from knowledge_prompts.class_words import ClassWords
+from knowledge_prompts.encoding.distinct import indistinct_classes
 from paired_scores.metrics import evaluate
 from paired_scores.metrics.score import resamples_of
 
@@ -41,7 +44,7 @@ def run(job: Job) -> Outcome:
     if not isinstance(data, FewShotData):
         raise DataError(f"{job.benchmark.id}: expected a set of CoOp's protocol, got {type(data).__name__}")
     fitted, training = _fitted(job, data, point)
-    seen = _seen(job, data, "test", before=point.method == PROJECTION)
+    seen = fitted.seen or _seen(job, data, "test", before=point.method == PROJECTION)
     with job.timed("test"):
         if point.protocol == "base-to-new":
             return _halves(job, data, seen, fitted, training)
@@ -51,11 +54,12 @@ def run(job: Job) -> Outcome:
         else:
             texts = _texts(job, data.classes, job.training["templates"])
             assert texts is not None  # a method that carries over needs texts
-            scores = fitted.others(seen, texts)
+            scores = fitted.others(seen, Classes(data.classes, texts))
         blind = torch.zeros(1, len(data.classes)).expand(len(data.test), -1)
+        # cosines of texts have no probabilities; of heads, those of the predicted classes are kept
+        outcome = outcome_of(job, scores, blind, training, best, cosines=True)
         confidence = None if point.method == ZERO_SHOT else confident(scores)
-        outcome = outcome_of(job, scores, blind, training, best)
-    return Outcome(outcome.scores, outcome.samples, training, outcome.predicted, confidence=confidence)
+    return replace(outcome, confidence=confidence)
 
 
 def harmonic(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
@@ -69,6 +73,10 @@ def harmonic(outcomes: Any, weights: Float[np.ndarray, "r n"]) -> Float[np.ndarr
     return shares
 
 
+def _harmonic_of(first: float, second: float) -> float:
+    return 2 * first * second / (first + second) if first + second else 0.0
+
+
 def _fitted(job: Job, data: FewShotData, point: Point) -> tuple[Fitted, dict[str, Any]]:
     """Return a fitted method, and what a result keeps of how it was made."""
     source = COOP[SOURCE].template if point.protocol == "cross" else None
@@ -76,9 +84,9 @@ def _fitted(job: Job, data: FewShotData, point: Point) -> tuple[Fitted, dict[str
     scale, classes = job.encoder.logit_scale or 100.0, len(data.trained_classes)
     training: dict[str, Any] = {"coop": point._asdict(), "steps": 0, "templates": list(job.training["templates"])}
     if point.shots == 0:
-        fitted = fit(ZERO_SHOT, Shots(None, None, texts, scale, classes))
+        fitted = fit(ZERO_SHOT, Shots(None, None, texts, scale, classes, names=data.trained_classes))
         assert texts is not None  # else it could not be fitted
-        if unclear := told_apart(texts.clone(), data.trained_classes):
+        if unclear := indistinct_classes(texts.numpy(), data.trained_classes):
             _LOG.warning("%s: %s", job.benchmark.id, unclear)
             training["told_apart"] = unclear
         return fitted, training | fitted.about
@@ -86,13 +94,18 @@ def _fitted(job: Job, data: FewShotData, point: Point) -> tuple[Fitted, dict[str
     if absent and point.method not in CARRIED:
         raise NotApplicableError(
             f"{len(absent)} of {classes} classes have no training image, such as {data.trained_classes[absent[0]]!r}: "
-            f"method {point.method} needs one of each; {' and '.join(CARRIED)} do without"
+            f"method {point.method} needs one of each; {', '.join(CARRIED)} do without"
         )
     validation = None
     if job.settings.choose_on == "validation":
         if not len(data.validation):
             raise NotApplicableError("choose_on=validation: the set has no list of validation images")
         validation = _seen(job, data, "validation").features, data.validation.targets
+    if point.method in TOWERS:
+        with job.timed("train"):
+            fitted = fit_towers(point.method, job, data, max(1, point.shots), point.protocol)
+        drawn = {"views": 1, "draw": data.drawn_digest(), "short_classes": len(data.drawn.short)}
+        return fitted, training | fitted.about | drawn
     projection = job.encoder.projection
     shots = Shots(
         _seen(job, data, "train", before=point.method == PROJECTION),
@@ -104,6 +117,9 @@ def _fitted(job: Job, data: FewShotData, point: Point) -> tuple[Fitted, dict[str
         projection=None if projection is None else projection.detach().float().cpu(),
         validation=validation,
         seed=job.seed,
+        names=data.trained_classes,
+        contexts=job.encoder.contexts,
+        device=job.encoder.device,
     )
     with job.timed("train"):
         fitted = fit(point.method, shots)
@@ -120,7 +136,8 @@ def _halves(job: Job, data: FewShotData, seen: Seen, fitted: Fitted, training: d
     texts = _texts(job, data.classes[half:], job.training["templates"])
     if texts is None:
         raise NotApplicableError(f"encoder {job.encoder.spec!r} has no text side, so that new classes have no scores")
-    scores = {"base": fitted.trained(seen.where(~new)), "new": fitted.others(seen.where(new), texts)}
+    others = Classes(data.classes[half:], texts)
+    scores = {"base": fitted.trained(seen.where(~new)), "new": fitted.others(seen.where(new), others)}
     values: dict[str, Score] = {}
     right, predicted = np.empty(len(targets)), np.empty(len(targets), dtype=np.int32)
     for name, rows, first in (("base", ~new, 0), ("new", new, half)):
@@ -133,8 +150,10 @@ def _halves(job: Job, data: FewShotData, seen: Seen, fitted: Fitted, training: d
     drawn = resamples_of(len(targets), _RESAMPLES, np.random.default_rng(job.seed))
     low, high = np.nanquantile(np.concatenate([harmonic(samples, part) for part in drawn]), [0.025, 0.975])
     chances = values["base"].chance, values["new"].chance
-    blind = 2 * chances[0] * chances[1] / sum(chances)
+    blind = _harmonic_of(*chances)
     value = float(harmonic(samples, np.ones((1, len(targets))))[0])
+    if value in (0.0, 1.0):  # no resample differs where all images of a half are wrong, or all of both right
+        low, high = (_harmonic_of(*(getattr(values[part], end) for part in ("base", "new"))) for end in ("low", "high"))
     values["harmonic"] = Score("harmonic", "higher", value, float(low), float(high), blind)
     training = {**training, "new_classes_by": "what was learned" if fitted.carries else "texts alone"}
     return Outcome(tuple(values[name] for name in job.benchmark.metrics), samples, training, predicted)

@@ -11,13 +11,13 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from gate_data.request import Size, height_width
-from gate_runner.encoders.transforms import OwnTransform
 from gate_runner.tasks.features import rows_of
+from vision_features.encoders.transforms import OwnTransform
 
 if TYPE_CHECKING:
     from gate_data.data import Split
-    from gate_runner.features import Kind
     from gate_runner.tasks.job import Job
+    from vision_features.features import Kind
 
 LEAST_AREA = 0.5
 """Of a crop, as a share of the image's."""

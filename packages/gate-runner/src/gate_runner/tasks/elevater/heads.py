@@ -9,23 +9,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.axes import FULL, Variant
 from gate_runner.errors import NotApplicableError
-from gate_runner.heads.calibrating import calibrated
-from gate_runner.heads.saved import KeptHead
+from gate_runner.settings.axes import FULL, Variant
 from gate_runner.tasks.features import rows_of
+from vision_adapters.tuning.projected import padded_texts, projected_features
+from vision_features.heads.calibrating import calibrated
+from vision_features.heads.saved import KeptHead
 
 if TYPE_CHECKING:
-    from gate_runner.encoders.encoder import Encoder
-    from gate_runner.features import Kind
     from gate_runner.tasks.job import Job
     from paired_scores.metrics import Score
     from vision_adapters.calibration import Calibration
     from vision_adapters.tuning import Tuned, TuningData
+    from vision_features.encoders.encoder import Encoder
+    from vision_features.features import Kind
 
 
 @dataclass(frozen=True)
@@ -41,30 +41,11 @@ class Features:
 
     def seen(self, projection: str, *, anchored: bool) -> tuple[Tensor, Tensor]:
         """Training and test features for a head of one projection or two."""
-        if self.projection is None or (projection == "1p" and not anchored):
-            return self.train, self.test
-        ahead = self.train @ self.projection, self.test @ self.projection
-        complement = self.projection[:, :0] if projection == "2p" else _complement(self.projection)
-        if complement.shape[1] == 0:
-            return ahead
-        behind = self.train @ complement
-        # per dimension, both parts are of equal size: a projection's scale is arbitrary
-        size = ahead[0].square().mean().sqrt() / behind.square().mean().sqrt().clamp_min(1e-12)
-        return torch.cat([ahead[0], size * behind], 1), torch.cat([ahead[1], size * self.test @ complement], 1)
+        return projected_features(self.train, self.test, self.projection, projection, anchored=anchored)
 
     def texts(self, weights: Tensor, projection: str) -> Tensor:
         """Class texts beside `seen`'s anchored features."""
-        if projection == "2p" or self.projection is None:
-            return weights
-        return F.pad(weights, (0, _complement(self.projection).shape[1]))
-
-
-def _complement(projection: Float[Tensor, "b d"]) -> Float[Tensor, "b r"]:
-    """An orthonormal basis of what a projection does not see."""
-    u, sizes, _ = torch.linalg.svd(projection.double(), full_matrices=True)
-    rank = int((sizes > sizes.max() * 1e-6).sum())
-    basis: Tensor = u[:, rank:].to(projection)
-    return basis
+        return padded_texts(weights, self.projection, projection)
 
 
 def projection_of(encoder: Encoder) -> Tensor | None:
@@ -74,7 +55,7 @@ def projection_of(encoder: Encoder) -> Tensor | None:
 
 
 def features_of(job: Job) -> Features:
-    """Features of a job's training and test pictures, in memory."""
+    """Features of a job's training and test images, in memory."""
     projection, data = projection_of(job.encoder), job.data
     kind: Kind = "pooled" if projection is None else "backbone"
     train, test = (rows_of(job, getattr(data, side), kind, side)[:].clone() for side in ("train", "test"))
@@ -199,7 +180,7 @@ def _transduced(data: TuningData, images: Tensor, shots: Tensor | None) -> Tuned
         others[shots] = False
     chosen: dict[str, float | str] = {"unlabelled": float(others.sum())}
     if shots is not None:
-        tuned = tune(replace(data, class_weight=None), unlabelled=images[others])
+        tuned = tune(data, unlabelled=images[others])
         return replace(tuned, best_params={**tuned.best_params, **chosen})
     done = transduce(images[others], data.class_embeddings, logit_scale=data.logit_scale)
     if done.fallback:

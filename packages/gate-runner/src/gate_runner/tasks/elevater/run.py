@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from gate_runner.axes import PROBES_WITHOUT_TEXTS, Variant
-from gate_runner.class_words import plainly_read, told_apart, words_in
 from gate_runner.errors import NotApplicableError
+from gate_runner.settings.axes import PROBES_WITHOUT_TEXTS, Variant
 from gate_runner.tasks.elevater.heads import Features, features_of, fit_frozen, projection_of
 from gate_runner.tasks.elevater.searched import fit_searched
 from gate_runner.tasks.elevater.texts import ClassTexts, class_texts
 from gate_runner.tasks.elevater.whole import fit_whole
 from gate_runner.tasks.features import Embedder, cut_texts
 from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.predicted import best, confident, likely
-from gate_runner.tasks.training import with_chance
+from gate_runner.tasks.predicted import best, confident, distributions, likely
+from gate_runner.tasks.scoring import with_chance
+from knowledge_prompts.class_words import plainly_read, words_in
+from knowledge_prompts.encoding.distinct import indistinct_classes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +95,7 @@ def _outcome(job: Job, variant: Variant) -> Outcome:
     training = {**equal[key].training, "variant": variant._asdict(), "known": texts.known, "shared": shared}
     training |= cut_texts(job, texts.different) | ({"unknown": list(texts.unknown)} if texts.unknown else {})
     if variant.shots == 0 and texts.weights is not None:
-        unclear = told_apart(texts.weights, features.classes)
+        unclear = indistinct_classes(texts.weights.numpy(), features.classes)
         if unclear:
             _LOG.warning("%s: %s", job.benchmark.id, unclear)
             training |= {"told_apart": unclear}
@@ -122,7 +123,8 @@ def _fitted(job: Job, variant: Variant, features: Features, texts: ClassTexts) -
         # softmax over classes also where several are true, as the toolkit writes it
         fitted.scores.softmax(1).numpy().astype("float32") if job.settings.keep_predictions else None,
         None if fitted.head is None else replace(fitted.head, classes=features.classes, prompts=texts.prompts),
-        None if several else confident(fitted.scores, fitted.training.get("calibration", {}).get("temperature", 1.0)),
+        None if several else confident(fitted.scores, fitted.training),
+        None if several else distributions(fitted.scores, fitted.training),
     )
 
 

@@ -13,10 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gate_runner.axes import Variant
-from gate_runner.files import write
-from gate_runner.heads.saved import KeptHead
-from gate_runner.tasks.backbone import untouched
+from gate_runner.settings.axes import Variant
+from gate_runner.tasks.backbone import preserved_encoder
 from gate_runner.tasks.elevater.heads import Features, Fitted
 from gate_runner.tasks.elevater.whole import (
     backbone_of,
@@ -28,6 +26,8 @@ from gate_runner.tasks.elevater.whole import (
 )
 from gate_runner.tasks.recipes import checked
 from vision_adapters.training.side_by_side import Trial
+from vision_features.heads.saved import KeptHead
+from wary_files.folders import write
 from wary_files.limits import refuse_special
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def fit_searched(job: Job, variant: Variant, features: Features, weights: Tensor
     marks = {"data_sha256": job.data.digest(), "draw": draw.sha256, "metric": metric, "fields": fields}
     checkpoint = checkpoint_of(job, variant, weights)
     known = _Known(checkpoint, {**marks, "encoder": str(encoder.fingerprint())})
-    with untouched(encoder):
+    with preserved_encoder(encoder):
         backbone = backbone_of(job, variant, parts, settings.micro_batches)
         module = backbone.attach(head_at_start(job, variant, features, weights))
         rows = backbone_of(job, variant, everything).rows("train")

@@ -8,12 +8,12 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from gate_runner.axes import CONTROLS, FULL, Variant, in_order_of_sources, is_real, shots_in_words
 from gate_runner.charts.markup import folded, joined, piece
 from gate_runner.charts.table import Table
-from gate_runner.class_words import plainly_read
-from gate_runner.encoders.taxonomy import taxonomy_of
 from gate_runner.errors import DataError
+from gate_runner.settings.axes import CONTROLS, FULL, Variant, in_order_of_sources, is_real, shots_in_words
+from gate_runner.tasks.elevater.taxonomy import taxonomy_of
+from knowledge_prompts.class_words import plainly_read
 
 _ADAPTED = {"frozen": "LP", "full": "FT"}
 Mean = tuple[float, float | None, int]
@@ -226,7 +226,7 @@ def over_shots(records: Sequence[Record]) -> str:
         lines.append((f"{_ADAPTED[tune]} {_start(1, init, projection)}", dots))
     across = [(float(at), shots_in_words(number).removesuffix("-shot")) for at, number in enumerate(shots)]
     title = f"Mean of {len(sets)} data sets" if len(sets) > 1 else " ".join(sets)
-    return lines_chart(f"{title} by images per class", lines, "images per class", across=across)
+    return lines_chart(f"{title} by images per class", lines, "images per class", "mean score", across=across)
 
 
 def over_parameters(records: Sequence[Record]) -> str:
@@ -243,7 +243,7 @@ def over_parameters(records: Sequence[Record]) -> str:
                 dots.append(_dot(math.log10(trained), mean, f"{trained:,} parameters", Dot))
         lines.append((shots_in_words(number), sorted(dots)))
     below = "trained parameters of all data sets"
-    return lines_chart("Mean score by trained parameters", lines, below, across=powers_of_ten(lines))
+    return lines_chart("Mean score by trained parameters", lines, below, "mean score", across=powers_of_ten(lines))
 
 
 def _dot(x: float, mean: Mean, where: str, form: Any) -> Any:

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from gate_runner.axes import CONTROLS
-from gate_runner.class_words import ClassWords
 from gate_runner.errors import DataError
-from gate_runner.micro.icinw import TEXTS
+from gate_runner.settings.axes import CONTROLS
+from gate_runner.tasks.elevater.shipped_texts import TEXTS
 from gate_runner.tasks.features import Embedder
+from knowledge_prompts.class_words import ClassWords
 
 if TYPE_CHECKING:
     from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet

@@ -13,27 +13,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gate_runner.axes import FULL, Variant
 from gate_runner.errors import EncoderError, NotApplicableError
-from gate_runner.features import EncodedRows, Kind, images_at
-from gate_runner.heads.saved import KeptHead
+from gate_runner.settings.axes import FULL, Variant
 from gate_runner.tasks.augmentation import Augmented, Plain
-from gate_runner.tasks.backbone import features_of, untouched
+from gate_runner.tasks.backbone import features_of, preserved_encoder
 from gate_runner.tasks.elevater.heads import Draw, Features, Fitted, draw_shots
 from gate_runner.tasks.recipes import augmentation_for, augmentation_of, head_form, recipe_for
 from vision_adapters.finetune import recompute_blocks
 from vision_adapters.recompute import recomputed
 from vision_adapters.rows import Rows, SampleRows
+from vision_features.features import EncodedRows, Kind, images_at
+from vision_features.heads.saved import KeptHead
 
 if TYPE_CHECKING:
     from gate_data.pictures import Pictures
-    from gate_runner.encoders.encoder import Encoder
     from gate_runner.settings import Settings
     from gate_runner.tasks.job import Job
     from vision_adapters.heads import LinearHead
     from vision_adapters.training import TrainedEncoder
     from vision_adapters.training.backbones import SplitName
     from vision_adapters.tuning.folds import Fold, Split
+    from vision_features.encoders.encoder import Encoder
 
 QUICK = {"steps": 6, "batch_size": 8, "validate_every": 6, "warmup": 1}
 """What the quick recipe becomes in a grid of hundreds of trainings; a field that was set goes before it."""
@@ -58,7 +58,7 @@ def fit_whole(job: Job, variant: Variant, features: Features, weights: Tensor | 
     several = labels.ndim == 2
     assert encoder.module is not None
     recipe = recipe_for(settings.changed(recipe_fields=_fields(settings)), encoder.module, "image-classification")
-    with untouched(encoder):
+    with preserved_encoder(encoder):
         head = head_at_start(job, variant, features, weights)
         validated = torch.as_tensor(fold.validation)
         if settings.recipe == "quick" and len(validated) > _VALIDATED:

@@ -16,10 +16,6 @@ from PIL import Image
 from torch import Tensor
 
 from gate_data.data import Split
-from gate_runner.class_words import ClassWords, told_apart, words_in
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.patch_features import find_variant
-from gate_runner.encoders.surgery import Surgery
 from gate_runner.errors import MissingCapabilityError, UsageError
 from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.job import Job, Outcome
@@ -30,7 +26,12 @@ from gate_runner.tasks.segmenting.native import checked, image_at, truth_at
 from gate_runner.tasks.segmenting.presets import Preset, find_preset
 from gate_runner.tasks.segmenting.windows import Cutting, Scored, Scorer
 from gate_runner.tasks.segmenting.words import Words, background_of, list_of, words_of
+from knowledge_prompts.class_words import ClassWords, words_in
+from knowledge_prompts.encoding.distinct import indistinct_classes
 from vision_adapters.losses import IGNORED
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.patch_features import find_variant
+from vision_features.encoders.surgery import Surgery
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -70,7 +71,7 @@ def run(job: Job) -> Outcome:
     surgery = Surgery(encoder)
     setting = _setting(job, data.classes)
     of_class = torch.tensor(setting.words.of_class)
-    if unclear := told_apart(setting.weights, setting.words.words):
+    if unclear := indistinct_classes(setting.weights.numpy(), setting.words.words):
         _LOG.warning("%s: %s", job.benchmark.id, unclear)
     scorer = Scorer(surgery, variant, setting.weights, setting.cutting, job.settings.batch_size, proxy)
     with job.timed("train"):
@@ -187,7 +188,7 @@ def _embedded(job: Job, words: Words, wording: ClassWords) -> tuple[Tensor, tupl
 
 def _proxy(job: Job) -> Encoder:
     """Return the second encoder."""
-    from gate_runner.encoders import load_encoder
+    from vision_features.encoders import load_encoder
 
     spec = job.settings.proxy
     if spec is None:

@@ -32,13 +32,15 @@ def draw(data: Data[Tensor], training: Mapping[str, Any], index: int) -> Drawing
     if stored is not None:
         with Image.open(io.BytesIO(base64.b64decode(stored)), formats=("PNG",)) as answer:
             maps.append(np.asarray(answer))
+    key: dict[str, tuple[int, int, int]] = {}
     for labels in maps:
-        colours = Image.fromarray(map_colours(labels))
-        shown.append(np.asarray(colours.resize(size, Image.Resampling.NEAREST)))
+        colours, names = map_colours(labels, data.classes)
+        key |= names
+        shown.append(np.asarray(Image.fromarray(colours).resize(size, Image.Resampling.NEAREST)))
     caption = "image, truth and answer" if stored is not None else "image and truth"
     shown_classes = [data.classes[int(label)] for label in np.unique(maps[0]) if 0 <= label < len(data.classes)]
     more = ", …" if len(shown_classes) > _NOTED else ""
-    return Drawing(np.concatenate(shown, axis=1), f"{caption}: {', '.join(shown_classes[:_NOTED])}{more}")
+    return Drawing(np.concatenate(shown, axis=1), f"{caption}: {', '.join(shown_classes[:_NOTED])}{more}", key)
 
 
 def details(training: Mapping[str, Any], encoder: str) -> Details:

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gate_data.request import height_width
-from gate_runner.encoders.encoder import Encoder
-from gate_runner.encoders.patch_features import Variant
-from gate_runner.encoders.positions import patch_side, taking
-from gate_runner.encoders.surgery import Surgery
 from gate_runner.tasks.segmenting.presets import LONGEST, Preset
+from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.patch_features import Variant
+from vision_features.encoders.positions import patch_side, taking
+from vision_features.encoders.surgery import Surgery
 
 if TYPE_CHECKING:
     from jaxtyping import Float, UInt8

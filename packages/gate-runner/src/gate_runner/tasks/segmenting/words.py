@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gate_runner.class_words import ClassWords
 from gate_runner.errors import DataError, UsageError
+from gate_runner.settings.values import list_content
 from knowledge_prompts import class_embeddings
+from knowledge_prompts.class_words import ClassWords
 
 if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float
     from torch import Tensor
 
-_MOST = 1_000_000
-"""Bytes of a list of words, at most."""
 _SEPARATOR = re.compile(r"\s*[;,]\s*")
 
 
@@ -50,7 +49,7 @@ class Words:
 
         Each text is encoded once.
         """
-        named, different = replace(wording, names=""), tuple(dict.fromkeys(self.words))
+        named, different = replace(wording, words=""), tuple(dict.fromkeys(self.words))
         weights = torch.from_numpy(class_embeddings(encode, named.built(different)).weights).float()
         rows = [different.index(word) for word in self.words]
         return weights[rows], tuple(named.by_template(different))
@@ -124,12 +123,10 @@ def words_of(
 
 def _read(file: Path, classes: Sequence[str]) -> tuple[list[list[str]], str]:
     """Return the words of each line, and the file's digest."""
+    content = list_content(file)
     try:
-        if file.stat().st_size > _MOST:
-            raise DataError(f"{file} has {file.stat().st_size:,} bytes; a list of words has a line for each class")
-        content = file.read_bytes()
-        text = content.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise DataError(f"words {file} cannot be read: {error}") from error
     lines = text.replace("\r\n", "\n").split("\n")
     while lines and not lines[-1].strip():

@@ -1,0 +1,162 @@
+"""Retrieval between images and their texts: recalls among all, accuracies in small galleries, and their chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from torch import Tensor
+
+from paired_scores.metrics.definitions import hits_at
+
+GALLERY = 64
+"""GATE's: an image is matched with this many texts, and a text with this many images."""
+IN_GALLERIES = {
+    "image_to_text": (False, 1), "text_to_image": (True, 1), "image_to_text@5": (False, 5), "text_to_image@5": (True, 5)
+}  # fmt: skip
+"""Accuracies in galleries: whether texts look for images, and among how many best the right one counts."""
+_ROWS = 256
+"""Queries that are compared with all others together."""
+
+
+def recalls(
+    images: Float[Tensor, "n d"], texts: Float[Tensor, "n t d"], ks: Sequence[int] = (1, 5, 10)
+) -> dict[str, Float64[np.ndarray, " n"]]:
+    """Recalls of each image and of its texts among all images and all texts, by inner product.
+
+    An image is right if any of its texts is among the k best; its texts count each. Equal scores share their places.
+
+    Args:
+        images: features of images.
+        texts: features of the t texts of each image.
+        ks: how many best are looked at.
+
+    Returns:
+        ``i2t_r@k`` and ``t2i_r@k`` for each k: the first 0 to 1 of each image, the second a mean over its texts.
+
+    Raises:
+        ValueError: shapes that do not belong together, or a k below 1.
+
+    Example:
+        >>> features = torch.eye(3)
+        >>> recalls(features, features[:, None], (1,))["i2t_r@1"].tolist()
+        [1.0, 1.0, 1.0]
+    """
+    _check(images, texts)
+    if min(ks, default=1) < 1:
+        raise ValueError(f"ks {list(ks)}: expected numbers of at least 1")
+    count, each = texts.shape[:2]
+    rows = texts.reshape(count * each, -1)
+    of_images, of_texts = [], []
+    for start in range(0, count, _ROWS):
+        scores = images[start : start + _ROWS] @ rows.T
+        owners = torch.arange(start, start + len(scores))
+        own = owners[:, None] * each + torch.arange(each)
+        of_images.append(_found_within(scores, own, ks))
+    for start in range(0, count * each, _ROWS):
+        scores = rows[start : start + _ROWS] @ images.T
+        own = torch.arange(start, start + len(scores))[:, None] // each
+        of_texts.append(_found_within(scores, own, ks))
+    i2t, t2i = torch.cat(of_images), torch.cat(of_texts).reshape(count, each, -1).mean(dim=1)
+    return {
+        f"{direction}_r@{k}": values[:, column].numpy()
+        for column, k in enumerate(ks)
+        for direction, values in (("i2t", i2t), ("t2i", t2i))
+    }
+
+
+def chance_of_recall(count: int, own: int, k: int) -> float:
+    """Return the chance that k of so many in a random order hold one of one's own: 1 - C(count - own, k) / C(count, k).
+
+    Example:
+        >>> round(chance_of_recall(60, 5, 5), 3)  # 12 images of 5 captions
+        0.363
+    """
+    k = min(k, count)
+    return 1 - math.comb(count - own, k) / math.comb(count, k)
+
+
+def gallery_outcomes(
+    images: Float[Tensor, "n d"], texts: Float[Tensor, "n t d"], first: Int[np.ndarray, " m"]
+) -> dict[str, Float64[np.ndarray, " n"]]:
+    """Accuracies in galleries of 64 different images, each with one text; a short last one is filled from the first.
+
+    Galleries, and the text of each image, are drawn by a fixed seed. Equal scores share their places.
+
+    Args:
+        images: features of images.
+        texts: features of the t texts of each image.
+        first: rows that stand in a gallery: the first of each different image.
+
+    Returns:
+        The outcomes of `IN_GALLERIES`, 0 to 1; NaN for rows that stand in no gallery.
+
+    Raises:
+        ValueError: shapes that do not belong together.
+
+    Example:
+        >>> features = torch.eye(3)
+        >>> gallery_outcomes(features, features[:, None], np.arange(3))["text_to_image"].tolist()
+        [1.0, 1.0, 1.0]
+
+    Source:
+        GATE, image-text tasks: accuracy at 1 and 5 among 64.
+    """
+    _check(images, texts)
+    rows = torch.from_numpy(first)
+    order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
+    chosen = torch.randint(texts.shape[1], (len(texts),), generator=torch.Generator().manual_seed(1))
+    text = texts[torch.arange(len(texts)), chosen]
+    size = min(GALLERY, len(order))
+    outcomes = {name: np.full(len(images), np.nan) for name in IN_GALLERIES}
+    for start in range(0, len(order), size):
+        queries = order[start : start + size]
+        members = torch.cat([queries, order[: size - len(queries)]])
+        scores = images[members] @ text[members].T
+        truth = np.arange(len(queries))
+        for name, (turned, k) in IN_GALLERIES.items():
+            ranked = scores.T if turned else scores
+            outcomes[name][queries.numpy()] = hits_at(k)(ranked[: len(queries)].numpy(), truth)
+    return outcomes
+
+
+def gallery_chances(count: int) -> dict[str, float]:
+    """Return what a random order scores in the galleries of so many different images.
+
+    Example:
+        >>> gallery_chances(10)["image_to_text@5"]
+        0.5
+    """
+    gallery = 1 / min(GALLERY, count)
+    return {name: min(1.0, k * gallery) for name, (_, k) in IN_GALLERIES.items()}
+
+
+def _check(images: Tensor, texts: Tensor) -> None:
+    if images.ndim != 2 or texts.ndim != 3 or len(images) != len(texts) or images.shape[1] != texts.shape[2]:
+        raise ValueError(
+            f"images have shape {tuple(images.shape)}, texts {tuple(texts.shape)}; expected [n, d] and [n, t, d]"
+        )
+
+
+def _found_within(
+    scores: Float[Tensor, "n m"], own: Int[Tensor, "n o"], sizes: Sequence[int]
+) -> Float[Tensor, "n sizes"]:
+    """For each row, the chance that one of its own columns is among the k best, when equal scores stand in any order.
+
+    Of ``g`` columns with the best own score, ``o`` are own; ``r`` places are left for them: 1 - C(g-o, r) / C(g, r).
+    """
+    mine = scores.gather(1, own)
+    best = mine.max(dim=1, keepdim=True).values
+    ahead, tied = (scores > best).sum(dim=1), (scores == best).sum(dim=1)
+    wrong = tied - (mine == best).sum(dim=1)
+    chances = []
+    for k in sizes:
+        missed = torch.ones(len(scores), dtype=torch.float64)
+        for filled in range(k):
+            factor = (wrong - filled).clamp_min(0) / (tied - filled).clamp_min(1)
+            missed = torch.where(filled < k - ahead, missed * factor.double(), missed)
+        chances.append(1 - missed)
+    return torch.stack(chances, dim=1)

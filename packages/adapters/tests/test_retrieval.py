@@ -1,0 +1,109 @@
+"""Retrieval between images and texts, against loops and the mean over all orders of what is equal."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from vision_adapters.losses import grouped_cross_entropy, symmetric_cross_entropy
+from vision_adapters.retrieval import chance_of_recall, gallery_chances, gallery_outcomes, recalls
+
+
+def joint_recalls(joint: Tensor) -> dict[str, np.ndarray]:
+    return recalls(joint[:, 0], joint[:, 1:])
+
+
+@pytest.mark.parametrize("texts", [1, 5])
+def test_chance_of_a_recall_is_what_random_vectors_have(texts: int) -> None:
+    """Of several captions any finds the image: chance was that of one, so that random vectors lay far above it."""
+    generator = torch.Generator().manual_seed(0)
+    drawn_recalls = [joint_recalls(torch.randn(12, 1 + texts, 8, generator=generator)) for _ in range(200)]
+    for k in (1, 5, 10):
+        mean = float(np.mean([drawn[f"i2t_r@{k}"] for drawn in drawn_recalls]))
+        assert chance_of_recall(12 * texts, texts, k) == pytest.approx(mean, abs=0.03)
+
+
+def test_recalls_and_galleries_agree_with_loops() -> None:
+    generator = torch.Generator().manual_seed(3)
+    joint = torch.randn(9, 4, 5, generator=generator)
+    values = joint_recalls(joint)
+    for k in (1, 5, 10):
+        for image in range(9):
+            scores = sorted(
+                ((float(joint[image, 0] @ joint[owner, 1 + text]), owner) for owner in range(9) for text in range(3)),
+                reverse=True,
+            )
+            assert values[f"i2t_r@{k}"][image] == float(any(owner == image for _, owner in scores[:k]))
+        for image in range(9):
+            right = 0
+            for text in range(3):
+                scores = sorted(
+                    ((float(joint[other, 0] @ joint[image, 1 + text]), other) for other in range(9)), reverse=True
+                )
+                right += any(other == image for _, other in scores[:k])
+            assert values[f"t2i_r@{k}"][image] == pytest.approx(right / 3)
+    pairs = joint[:, :2]
+    galleries = gallery_outcomes(pairs[:, 0], pairs[:, 1:], np.arange(9))
+    scores = pairs[:, 0] @ pairs[:, 1].T
+    assert galleries["image_to_text"].tolist() == [float(scores[i].argmax() == i) for i in range(9)]
+    assert galleries["text_to_image"].tolist() == [float(scores[:, i].argmax() == i) for i in range(9)]
+
+
+def test_equal_scores_share_the_places_of_recalls() -> None:
+    """A constant encoder knows nothing; others are the mean over all orders of what is equal."""
+    constant = joint_recalls(torch.ones(12, 6, 4))
+    for k in (1, 5, 10):
+        expected = 1 - math.comb(55, k) / math.comb(60, k)  # of 60 texts 5 are the image's
+        assert constant[f"i2t_r@{k}"] == pytest.approx(np.full(12, expected))
+        assert constant[f"t2i_r@{k}"] == pytest.approx(np.full(12, min(1.0, k / 12)))
+    generator = torch.Generator().manual_seed(1)
+    joint = torch.randint(0, 2, (3, 3, 2), generator=generator).double()
+    values, orders = joint_recalls(joint), list(permutations(range(6)))
+    texts = joint[:, 1:].reshape(6, 2)
+    for image in range(3):
+        scores = (texts @ joint[image, 0]).tolist()
+        first = [sorted(order, key=lambda text: -scores[text])[0] for order in orders]  # sorting keeps an order of ties
+        assert values["i2t_r@1"][image] == pytest.approx(np.mean([text // 2 == image for text in first]))
+
+
+def test_rows_that_stand_in_no_gallery_are_not_scored() -> None:
+    generator = torch.Generator().manual_seed(0)
+    images, texts = torch.randn(6, 4, generator=generator), torch.randn(6, 1, 4, generator=generator)
+    outcomes = gallery_outcomes(images, texts, np.array([0, 2, 4]))
+    assert all(np.isnan(values).tolist() == [False, True] * 3 for values in outcomes.values())
+
+
+def test_chance_in_galleries_is_what_random_vectors_have() -> None:
+    generator = torch.Generator().manual_seed(0)
+    drawn = [
+        gallery_outcomes(
+            torch.randn(70, 8, generator=generator), torch.randn(70, 2, 8, generator=generator), np.arange(70)
+        )
+        for _ in range(60)
+    ]
+    for name, chance in gallery_chances(70).items():
+        assert chance == pytest.approx(np.mean([values[name] for values in drawn]), abs=0.01)
+
+
+def test_two_directions_make_the_symmetric_loss() -> None:
+    generator = torch.Generator().manual_seed(2)
+    scores, owners = torch.randn(7, 7, generator=generator), torch.tensor([0, 1, 1, 2, 3, 3, 3])
+    both = (grouped_cross_entropy(scores, owners) + grouped_cross_entropy(scores.T, owners)) / 2
+    assert float(both) == pytest.approx(float(symmetric_cross_entropy(scores, owners)), rel=1e-6)
+    assert float(grouped_cross_entropy(scores, owners)) != pytest.approx(float(both), rel=1e-3)
+    with pytest.raises(ValueError, match=r"expected logits \[n, n\] and groups \[n\], got \(7, 7\) and \(6,\)"):
+        grouped_cross_entropy(scores, owners[:6])
+
+
+def test_shapes_that_do_not_belong_together_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"images have shape \(3, 4\), texts \(2, 1, 4\)"):
+        recalls(torch.zeros(3, 4), torch.zeros(2, 1, 4))
+    with pytest.raises(ValueError, match=r"expected \[n, d\] and \[n, t, d\]"):
+        gallery_outcomes(torch.zeros(3, 4), torch.zeros(3, 4), np.arange(3))
+    with pytest.raises(ValueError, match=r"ks \[0\]: expected numbers of at least 1"):
+        recalls(torch.zeros(3, 4), torch.zeros(3, 1, 4), (0,))

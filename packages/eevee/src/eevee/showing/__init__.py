@@ -1,1 +1,0 @@
-"""Results in words, pictures and pages."""

@@ -1,0 +1,1 @@
+"""Which encoder to take: runs, paired tests and costs in one answer."""

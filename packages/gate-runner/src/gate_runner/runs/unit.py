@@ -1,0 +1,226 @@
+"""A benchmark with one seed as data: what another process, or another machine, needs to compute it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gate_data.remembered import known_digest, remember_digest
+from gate_runner.benchmarks import Benchmark, DataRequest
+from gate_runner.errors import UsageError
+from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.results import Result
+from gate_runner.settings import Settings
+from gate_runner.tasks.shifting import has_shifts
+from wary_files.folders import write
+from wary_files.limits import refuse_special
+
+if TYPE_CHECKING:  # it imports torch
+    from gate_data.data import Data
+    from gate_data.request import Size
+
+_LOG = logging.getLogger(__name__)
+
+_LARGEST_BATCH = 64
+"""Of the recipes for trained encoders; a batch is never cut into more parts than it has samples."""
+
+
+@dataclass(frozen=True)
+class EvalUnit:
+    """All that is needed to compute one result; `to_mapping` makes it JSON for another process."""
+
+    benchmark: Benchmark
+    source: str  # where its data come from
+    seed: int  # of heads and batches
+    encoder: str  # the spec string
+    output: Path  # the run folder
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def name(self) -> str:
+        """The benchmark's name in reports."""
+        return self.benchmark.name_with(self.source)
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder."""
+        return RunFolder(self.output)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """JSON-ready values, with absolute paths."""
+        return {
+            **asdict(self),
+            "output": str(self.output.absolute()),
+            "settings": self.settings.to_mapping(),
+        }
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> EvalUnit:
+        """The unit again, from what `to_mapping` made."""
+        benchmark = dict(values["benchmark"])
+        benchmark["metrics"] = tuple(benchmark["metrics"])
+        return cls(
+            **{
+                **values,
+                "benchmark": Benchmark(**benchmark),
+                "output": Path(values["output"]),
+                "settings": Settings(**values["settings"]),
+            }
+        )
+
+    def load(self, size: Size) -> Data[Any]:
+        """The benchmark's data, with images of files at ``size`` pixels."""
+        data = self.benchmark.load(self.source, self.request(size))
+        if self.settings.drop_near:
+            from gate_data.near_splits import DROPPED
+
+            if DROPPED not in data.note:
+                raise UsageError(f"{self.name}: drop_near compares image files, and these data are not listed by file")
+        return data if self.settings.folds is None else pooled(data)
+
+    def listing(self, size: Size) -> bytes | None:
+        """What stands for the digest of the data while no file changes; None where they are not lists of files."""
+        drawn = not {"variant", "coop"}.isdisjoint(self.benchmark.training)
+        if drawn or self.source not in ("local", "file") or self.settings.folds is not None:
+            return None
+        root = self.benchmark.root_of(self.source, self.settings.data_root)
+        originals = self.benchmark.originals
+        return None if root is None else originals.listing(originals.find(root), self.request(size))
+
+    def request(self, size: Size) -> DataRequest:
+        """What the benchmark's source is asked for."""
+        how = self.settings
+        seed = self.seed if "coop" in self.benchmark.training else 0
+        request = DataRequest(how.data_root, how.limit, size, how.skip_unreadable, seed=seed)
+        return replace(request, drop_near=how.drop_near, note_near=True)
+
+    @property
+    def same_data(self) -> tuple[str, ...]:
+        """What units have in common that load the same data from a run's folder of original files."""
+        drawn = str("variant" in self.benchmark.training)
+        if (point := self.benchmark.training.get("coop")) is not None:
+            drawn = f"{point['shots']} of each class, {point['protocol']}, seed {self.seed}"
+        return self.benchmark.id.partition("@")[0], self.source, self.benchmark.sources[self.source], drawn
+
+    @property
+    def own_digest(self) -> str:
+        """What tells a benchmark of one's own from another with the same data: digest of its metrics and numbers."""
+        content = [self.benchmark.metrics, dict(self.benchmark.training)]
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()[:16]
+
+    def finished(self) -> Result | None:
+        """The result that is there, with all that was to be kept beside it; None where it must be computed."""
+        result = self.folder.finished(self.name, self.seed, recompute=self.settings.recompute)
+        if self.settings.keep_predictions and not self.folder.predictions_file(self.name, self.seed).exists():
+            return None
+        if self.settings.save_heads and not (self.folder.head_folder(self.name, self.seed) / "card.json").is_file():
+            return None
+        if result is not None and self.settings.shift and not has_shifts(result.training, self.settings.shift):
+            return None
+        if result is not None and result.scores[0].metric != self.benchmark.metrics[0] and "variant" in result.training:
+            return None  # ELEVATER's own metric of VOC 2007 was another one before
+        return result
+
+    def check_data(self, stored: Result, size: Size, digests: dict[tuple[str, ...], str]) -> None:
+        """See whether a stored result was computed from the original files that lie there now."""
+        if self.source not in ("local", "hub", "file"):
+            return
+        if self.source == "file" and stored.data.get("asked", self.own_digest) != self.own_digest:
+            raise UsageError(
+                f"{self.output} holds a result of {self.name} seed {self.seed} by other fields of its file (metrics, "
+                "training, classes): choose another --output"
+            )
+        if self.same_data not in digests:
+            mark = self.listing(size)
+            known = known_digest(mark)
+            digests[self.same_data] = known or self.load(size).digest()
+            if known is None:
+                remember_digest(mark, digests[self.same_data])
+        now = digests[self.same_data]
+        if now != stored.data.get("sha256"):
+            raise UsageError(
+                f"{self.output} holds a result of {self.name} seed {self.seed} on other data (sha256 "
+                f"{str(stored.data.get('sha256'))[:12]}, now {now[:12]}): choose another --output"
+            )
+
+    def blank(self, description: Mapping[str, Any]) -> Result:
+        """A failed result without a reason, to be filled in."""
+        return Result(
+            benchmark=self.benchmark.id,
+            name=self.name,
+            task=self.benchmark.task,
+            source=self.source,
+            seed=self.seed,
+            status="failed",
+            settings=self.settings.identity(),
+            encoder=description,
+        )
+
+
+def halved(unit: EvalUnit, phase: str) -> EvalUnit | None:
+    """The same with half the encoder's batch, or a training batch in twice as many units; kept in the folder."""
+    settings = unit.settings
+    if phase == "data":  # what is read does not depend on the encoder's batch
+        return None
+    if phase in ("train", "test"):
+        most, now = _batch_size(unit), settings.micro_batches
+        smaller = settings.changed(micro_batches=2 * now) if 2 * now <= most else None
+    else:
+        smaller = settings.changed(batch_size=settings.batch_size // 2) if settings.batch_size > 1 else None
+    if smaller is None:
+        return None
+    sizes = {"batch_size": smaller.batch_size, "micro_batches": smaller.micro_batches}
+    _LOG.warning("%s ran out of memory (%s): trying again with %s", unit.name, phase, sizes)
+    write(unit.folder.sizes_file(unit.name, unit.seed), json.dumps(sizes).encode())
+    return replace(unit, settings=smaller)
+
+
+def _batch_size(unit: EvalUnit) -> int:
+    """Samples of a training batch; where the recipe alone knows it, the most that there may be."""
+    settings = unit.settings
+    if settings.tune == "frozen":
+        return int(unit.benchmark.training.get("batch_size", 8))
+    batch_size = settings.recipe_fields.get("batch_size")
+    return int(float(batch_size)) if batch_size is not None else _LARGEST_BATCH
+
+
+def with_kept_sizes(unit: EvalUnit) -> EvalUnit:
+    """The unit with the smaller sizes of an earlier attempt, so that it goes on with the same features."""
+    path = unit.folder.sizes_file(unit.name, unit.seed)
+    try:
+        refuse_special(path)
+        sizes = json.loads(path.read_text())
+        batch_size, micro_batches = int(sizes["batch_size"]), int(sizes["micro_batches"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return unit
+    settings = unit.settings
+    smaller = settings.changed(
+        batch_size=max(1, min(settings.batch_size, batch_size)),
+        micro_batches=max(settings.micro_batches, min(_batch_size(unit), micro_batches)),
+    )
+    return replace(unit, settings=smaller)
+
+
+def pooled(data: Data[Any]) -> Data[Any]:
+    """Data whose every split is all samples, for cross-validation."""
+    import torch
+
+    from gate_data.data import Data, Split
+    from gate_data.pictures import Pictures
+
+    splits = (data.train, data.validation, data.test)
+    units: list[Any] = [split.images for split in splits]
+    images: Any
+    if isinstance(units[0], Pictures):
+        images = replace(units[0], files=tuple(file for unit in units for file in unit.files))
+    else:
+        images = torch.cat([unit[:] for unit in units])
+    names = set.intersection(*(set(split.columns) for split in splits))
+    columns = {name: tuple(value for split in splits for value in split.columns[name]) for name in sorted(names)}
+    together = Split(images, torch.cat([split.targets for split in splits]), columns=columns)
+    return Data(together, together, together, data.classes)

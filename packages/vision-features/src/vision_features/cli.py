@@ -1,0 +1,112 @@
+"""The command ``vision-features``: features of images in a file, classes of images by a saved head, a head as ONNX."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from vision_features.__about__ import __version__
+from wary_files.stopping import stoppable
+from wary_files.text import printable
+
+
+def _embed(options: argparse.Namespace) -> int:
+    from vision_features.encoders.spec import usual_encoder
+    from vision_features.heads import embed
+
+    encoder, reason = (options.encoder, "") if options.encoder else usual_encoder()
+    count = embed(
+        options.images,
+        options.output,
+        encoder=encoder,
+        device=options.device,
+        batch_size=options.batch_size,
+        limit=options.limit,
+    )
+    sys.stdout.write(f"wrote {options.output}, {count} images\n")
+    if reason:
+        sys.stderr.write(f"{reason}\n")
+    return 0
+
+
+def _predict(options: argparse.Namespace) -> int:
+    from vision_features.heads import load_head
+    from vision_features.heads.predicting import image_files, write_csv
+    from wary_files.errors import UsageError
+
+    if options.output is not None and options.output.suffix.lower() != ".csv":
+        raise UsageError(f"--output {options.output} must end in .csv")
+    files = image_files(options.images)
+    head = load_head(options.head, encoder=options.encoder, device=options.device)
+    top = min(options.top, len(head.classes))
+    predictions = head.predict(files, top=top, batch_size=options.batch_size)
+    if options.output is None:
+        failed = write_csv(predictions, top, sys.stdout)
+    else:
+        with options.output.open("w", encoding="utf-8", newline="") as file:
+            failed = write_csv(predictions, top, file)
+    if failed:
+        sys.stderr.write(f"{failed} of {len(files)} images could not be read; their rows have the reason\n")
+    return int(failed > 0)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from vision_features.heads import load_head
+    from vision_features.heads.onnx import export_onnx
+
+    worst = export_onnx(load_head(options.head, encoder=options.encoder, device="cpu"), options.output)
+    sys.stdout.write(f"wrote {options.output}: probabilities within {worst:.1g} of torch\n")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    top = argparse.ArgumentParser(
+        prog="vision-features", description="Features of any vision encoder, and heads on them."
+    )
+    top.add_argument("--version", action="version", version=f"vision-features {__version__}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    embed = commands.add_parser("embed", help="write features of images to .npz or .parquet")
+    embed.add_argument("images", type=Path, help="folder of images or of class folders, a table or a benchmark.toml")
+    embed.add_argument("--output", type=Path, required=True, help=".npz or .parquet file")
+    embed.add_argument("--limit", type=int, help="images of each split at most, spread over classes")
+    embed.set_defaults(run=_embed)
+    predict = commands.add_parser("predict", help="classify images with a saved head, as CSV")
+    predict.add_argument("head", type=Path, help="folder of a saved head")
+    predict.add_argument("images", type=Path, nargs="+", help="image files, or folders of them")
+    predict.add_argument("--top", type=int, default=1, help="classes of each image (default: 1)")
+    predict.add_argument("--output", type=Path, help=".csv file; standard output by default")
+    predict.set_defaults(run=_predict)
+    export = commands.add_parser("export", help="write encoder and head as ONNX")
+    export.add_argument("head", type=Path, help="folder of a saved head")
+    export.add_argument("output", type=Path, help=".onnx file")
+    export.set_defaults(run=_export)
+    for command in (embed, predict, export):
+        command.add_argument("--encoder", help="encoder spec, such as open_clip:ViT-B-32/laion2b_s34b_b79k")
+    for command in (embed, predict):
+        command.add_argument("--device", default="auto", help="torch device (default: the first GPU, else the CPU)")
+        command.add_argument("--batch-size", type=int, default=64, help="images at a time (default: 64)")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; an error that the user can fix is one line, and the exit status 2."""
+    try:
+        options = parser().parse_args(arguments)
+        with stoppable("vision-features"):
+            status: int = options.run(options)
+    except (ValueError, OSError, ImportError) as error:
+        line = printable(" ".join(str(error).split())) or type(error).__name__
+        sys.stderr.write(f"vision-features: {line}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("vision-features: interrupted; the same command continues\n")
+        return 130
+    return status
+
+
+def console() -> None:
+    """Entry point of the console script."""
+    sys.exit(main())
