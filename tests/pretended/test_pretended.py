@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 IN_THE_SUITE = (
-    "encoders", "losses", "frozen chexpert", "frozen winoground", "frozen odinw-lot", "resumed full",
+    "encoders", "losses", "frozen acdc", "frozen chexpert", "frozen winoground", "frozen odinw-lot", "resumed full",
     "detectors rt_detr_v2", "finetune siglip", "kept finetune",
 )  # fmt: skip
 """Groups and cases that the suite runs: each kind of code once; the other tasks are marked ``again``."""

@@ -20,7 +20,7 @@ from PIL import Image
 
 import gate_runner
 from gate_data.own import read_benchmark
-from gate_data.own.originals import eval_units_of
+from gate_data.own.originals import parts_of
 from gate_runner.cli import main
 from gate_runner.errors import UsageError
 from gate_runner.reports.audit import audit_page, audited
@@ -152,7 +152,7 @@ def test_decisions_change_labels_and_leave_out(
         "# a table\n", '# a table\ncorrections = "corrections.csv"\n'
     )
     own = read_benchmark(data / "benchmark.toml")
-    parts = eval_units_of(own, data)
+    parts = parts_of(own, data)
     labels = {Path(sample.source).name: parts.classes[sample.target]
               for sample in (*parts.train, *(parts.validation or ()), *parts.test)}  # fmt: skip
     assert len(labels) == 119
@@ -166,7 +166,7 @@ def test_a_correction_is_corrected_again_and_taken_back(data: Path, tmp_path: Pa
     applied(decided(tmp_path / "b.csv", ("10.png", first, "accept", "'" + second)), data)
     assert (data / "corrections.csv").read_text().count("\n") == 1
     own = read_benchmark(data / "benchmark.toml")
-    assert eval_units_of(own, data).note.count("corrected") == 0
+    assert parts_of(own, data).note.count("corrected") == 0
 
 
 def test_decisions_that_leave_nothing_to_load_are_not_written(

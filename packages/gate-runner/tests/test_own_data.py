@@ -105,9 +105,9 @@ def test_groups_stay_on_one_side_and_the_seed_draws(tmp_path: Path) -> None:
     drawn = []
     for seed in (0, 1):
         own = read_benchmark(toml(tmp_path, f'{start}[splits]\ngroup = "patient"\nseed = {seed}\n'))
-        from gate_data.own.originals import eval_units_of
+        from gate_data.own.originals import parts_of
 
-        parts = eval_units_of(own, tmp_path)
+        parts = parts_of(own, tmp_path)
         groups = [{sample.group for sample in split} for split in (parts.train, parts.validation or (), parts.test)]
         assert not groups[0] & groups[1] | groups[0] & groups[2] | groups[1] & groups[2]
         assert all(groups)

@@ -94,6 +94,7 @@ def tuned(name: str, output: Path, encoder: Any = None, observers: Any = (), **o
     settings = Settings(limit=limit, device="cpu", recipe_fields=FIELDS)
     short = {"episodes": 10, "steps": 4, "validate_every": 2, "rates": (1.0, 3.0)}  # of the head before the encoder
     training = {**benchmark.training, **{key: value for key, value in short.items() if key in benchmark.training}}
+    training.pop("head", None)  # a trained encoder's head begins as a transformer, so the frozen one's is one, too
     request = RunRequest(
         [replace(benchmark, training=training)], encoder or tiny(), output, settings.changed(**options)
     )

@@ -51,8 +51,11 @@ def _solved(job: Job, backbone: Backbone, targets: Rows, validate: Callable[[nn.
     high, wide = job.data.test.targets.shape[1:]
     done = count(1)
 
+    def attached(head: PatchRidgeHead) -> nn.Module:
+        return backbone.attach(head).to(job.encoder.device).eval()
+
     def judge(head: PatchRidgeHead) -> float:
-        score = validate(backbone.attach(head).eval())
+        score = validate(attached(head))
         job.progress("train", next(done), len(PENALTIES) + len(LIFTS) - 1)
         return score
 
@@ -69,8 +72,7 @@ def _solved(job: Job, backbone: Backbone, targets: Rows, validate: Callable[[nn.
         )
     except ValueError as error:
         raise DataError(f"{job.benchmark.id}: training split: {error}") from error
-    module = backbone.attach(solved.head).eval()
-    return Solved(module, solved.chosen.score, [row._asdict() for row in solved.tried])
+    return Solved(attached(solved.head), solved.chosen.score, [row._asdict() for row in solved.tried])
 
 
 def run(job: Job) -> Outcome:
