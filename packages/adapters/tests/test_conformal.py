@@ -242,3 +242,15 @@ def test_full_conformal_refuses_nan_and_shapes_that_do_not_fit(place: int) -> No
         full_conformal_sets(rows[0], labels, rows[1], rows[2], 0.9)
     with pytest.raises(ValueError, match=r"labels \(5,\); expected \[n\]"):
         full_conformal_sets(rows[0], labels[:5], rows[0], rows[0], 0.9)
+
+
+def test_probabilities_that_do_not_exclude_one_another_are_refused() -> None:
+    """A sigmoid's were taken, and sets had another coverage than was requested."""
+    fitted = ConformalSets.fit(torch.eye(3), torch.arange(3))
+    for take in (lambda p: ConformalSets.fit(p, torch.zeros(len(p), dtype=torch.long)), lambda p: fitted.sets(p, 0.5)):
+        with pytest.raises(ValueError, match="row 1: the probabilities of its 3 classes sum to 1.5, expected 1"):
+            take(torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5]]))
+        with pytest.raises(ValueError, match=r"probabilities are torch\.int64, expected floating-point"):
+            take(torch.eye(3).long())
+    half = torch.randn(50, 1000, generator=torch.Generator().manual_seed(0)).softmax(1).bfloat16()
+    assert fitted.sets(half, 0.5).shape == (50, 1000)

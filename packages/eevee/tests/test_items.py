@@ -281,6 +281,10 @@ def test_archive(tmp_path):
         ({"values": np.zeros((8, 29))}, r"shape \(8, 29\); expected \(8, 30\)"),
         ({"models": ("a",) * 8}, "model 'a' appears twice"),
         ({"models": tuple("abc"), "values": np.zeros((3, 30))}, "3 models; expected at least 5"),
+        ({"unit": 0}, "unit 0; expected a finite number above 0"),
+        ({"unit": -100.0}, "unit -100.0; expected a finite number above 0"),
+        ({"unit": float("nan")}, "unit nan; expected a finite number above 0"),
+        ({"unit": True}, "unit: True; expected a number"),
     ],
 )
 def test_outcomes_refuse(change, message):

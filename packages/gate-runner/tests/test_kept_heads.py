@@ -23,6 +23,7 @@ from gate_runner.cli import main
 from gate_runner.errors import DataError, EncoderError, UsageError
 from vision_adapters.saved import card_digest
 from vision_features.encoders import load_encoder
+from vision_features.encoders import encoder as encoder_module
 from vision_features.heads import load_head
 from wary_files.folders import write
 from wary_files.locks import BusyError, held
@@ -192,6 +193,7 @@ import resource, sys
 from pathlib import Path
 import torch
 from vision_features.encoders import load_encoder
+from vision_features.encoders import encoder as encoder_module
 from vision_features.heads.saved import KeptHead, copy_head, save_head
 from vision_adapters.heads import fixed_head
 
@@ -310,3 +312,41 @@ def test_images_on_another_scale_are_refused(probed: Path) -> None:
         for take in (head.scores, head.encoder.encode_image):
             with torch.no_grad(), pytest.raises(EncoderError, match=r"expected (uint8 or floats in )?0 to 1"):
                 take(given)
+
+
+def test_floats_on_a_gpu_are_looked_at_once(probed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Floats of 0 to 255 passed on a GPU, where no value was looked at."""
+    looks = []
+    monkeypatch.setattr(encoder_module, "_waits", lambda images: looks.append(1) or True)
+    encoder = load_head(probed).encoder
+    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(EncoderError, match="floats from .* to 25., expected 0 to 1"):
+        encoder.encode_image(255 * images)
+    with pytest.raises(EncoderError, match="floats from .* to 25., expected 0 to 1"):  # the fault is not forgotten
+        encoder.encode_image(255 * images)
+    encoder.encode_image(images)
+    assert encoder._looked
+    monkeypatch.setattr(torch.Tensor, "aminmax", lambda *_: pytest.fail("a second look waits for the GPU again"))
+    encoder.encode_image(images)
+
+
+def test_one_path_is_no_list_of_files(probed: Path) -> None:
+    """A path as text gave an error for each of its letters, as if these were files."""
+    head = load_head(probed)
+    for path in ("images/1.png", Path("images/1.png")):
+        with pytest.raises(UsageError, match=r"predict got one path, 'images/1\.png'; expected a list of image files"):
+            head.predict(path)  # type: ignore[arg-type]
+
+
+def test_arrays_of_numpy_are_refused_by_name(probed: Path) -> None:
+    """NumPy's arrays ended in an AttributeError; axes in another order, in the library's error."""
+    head = load_head(probed)
+    images = np.zeros((2, 3, 64, 64), np.uint8)
+    for take in (head.scores, head.encoder.encode_image, head.encoder.prepare):
+        with pytest.raises(EncoderError, match=r"images are a numpy\.ndarray, expected a torch\.Tensor \[n, 3, h, w\]"):
+            take(images)
+    with pytest.raises(UsageError, match=r"features are a ndarray, expected a torch\.Tensor \[n, d\]"):
+        head.scores_of(np.zeros((2, 128), np.float32))
+    for shape in ((2, 64, 64, 3), (3, 64, 64), (2, 1, 64, 64)):
+        with pytest.raises(EncoderError, match=r"images have shape .*, expected \[n, 3, h, w\]"):
+            head.encoder.encode_image(torch.zeros(shape, dtype=torch.uint8))

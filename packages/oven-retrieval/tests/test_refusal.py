@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -225,3 +226,13 @@ def test_masked_scores_and_vectors_are_refused():
         check_vectors(masked, 2, "queries")
     with pytest.raises(ValueError, match="score: expected numbers"):
         auroc(["0.1", "0.2"], [True, False])
+
+
+@pytest.mark.parametrize("popularity", [-1.0, -5.0])
+def test_a_popularity_below_0_counts_as_none(popularity: float, tmp_path: Path) -> None:
+    """Of -1, which many tables have for "unknown", a logarithm was taken: a math domain error."""
+    names = ("wood duck", "goose", "goose")
+    given = build_kb([Entity(f"Q{i}", name, popularity=popularity) for i, name in enumerate(names)], tmp_path / "below")
+    none = build_kb([Entity(f"Q{i}", name) for i, name in enumerate(names)], tmp_path / "none")
+    features = [name_features(build_linker(kb), ["goose", "duck"])[1] for kb in (given, none)]
+    np.testing.assert_array_equal(*features)

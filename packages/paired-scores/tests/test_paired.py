@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from paired_scores.best import worse_than_another
 from paired_scores.paired import benjamini_hochberg, holm, paired_test
-from paired_scores.power import power_of_outcomes
+from paired_scores.power import power_of_outcomes, samples_needed
 
 from . import _exchanges as reference
 
@@ -291,3 +291,10 @@ def test_outcomes_of_seeds_may_be_one_array_or_come_one_by_one() -> None:
     assert worse_than_another("score", models) == worse_than_another("score", [list(part) for part in models])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"shape \(30, 1\); expected one number for each sample"):
         paired_test("acc@1", [first[0][:, None]], [second[0][:, None]])
+
+
+@pytest.mark.parametrize("spread", [-0.5, float("nan"), float("inf")])
+def test_samples_of_an_impossible_spread_are_refused(spread: float) -> None:
+    """A negative spread was squared, and gave the samples of the positive one."""
+    with pytest.raises(ValueError, match=f"the spread must be a finite number of at least 0, not {spread}"):
+        samples_needed(spread, 0.02)

@@ -457,3 +457,11 @@ def test_images_are_resized_and_normalised() -> None:
     adopt(Holder(), "x").encode_image(torch.full((2, 3, 40, 40), 255, dtype=torch.uint8))
     assert batches[0].shape == (2, 3, 16, 16)
     torch.testing.assert_close(batches[0], torch.full((2, 3, 16, 16), 2.0))
+
+
+def test_one_text_is_no_list_of_texts() -> None:
+    """One text was encoded letter by letter."""
+    encoder = load_encoder("micro-clip/random")
+    for take in (encoder.encode_text, encoder.encode_text_tokens, encoder.cut_texts):
+        with pytest.raises(UsageError, match="got one text, 'a red square'; expected a list of texts"):
+            take("a red square")

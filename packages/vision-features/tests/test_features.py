@@ -28,7 +28,7 @@ from vision_features.encoders.encoder import Encoder
 from vision_features.features import FeatureCache, IndexedRows, digests_of, encode_pictures, segments
 from vision_features.features.segments import make_room
 from vision_features.features.unfinished import alone
-from wary_files.errors import DataError
+from wary_files.errors import DataError, UsageError
 
 Cold = Callable[[], Path]
 
@@ -494,3 +494,16 @@ def test_unfinished_segments_count_under_the_cap_and_make_room(tmp_path: Path) -
 def store_alone(folder: Path) -> Any:
     (file,) = folder.glob("*.npy")
     return alone(folder, file.stem)
+
+
+def test_requests_that_cannot_be_are_refused_before_anything_is_encoded() -> None:
+    """An unknown kind gave features of places, a batch size of 0 that of 1, and arrays an AttributeError."""
+    encoder, images = load_encoder("micro-clip/random"), torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+    for given, kind, size, words in (
+        (images, "pooledd", 2, "unknown kind of features 'pooledd', expected pooled, backbone, "),
+        (images, "tokens:0", 2, "unknown kind of features 'tokens:0'"),
+        (images, "pooled", 0, "batch_size must be at least 1, not 0"),
+        (images.numpy(), "pooled", 2, r"images are a numpy\.ndarray, expected a torch\.Tensor"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            encode_pictures(FeatureCache(), encoder, given, kind, "test", size)  # type: ignore[arg-type]

@@ -24,6 +24,8 @@ Known = Literal["score", "probability", "energy"]
 RAPS_PENALTY, RAPS_FREE = 0.001, 1
 """RAPS adds the first for each class behind the second."""
 CONF_OT_STEPS = 3
+_ROUNDING = 0.05
+"""Probabilities of one sample may sum to so much more or less than 1, as those of half precision do."""
 GUARANTEE = (
     "Of images drawn as the calibration images were, and that the head was not fitted on, at least the requested share "
     "has its true class in the set: on average over images and draws, not for each class."
@@ -116,7 +118,8 @@ class ConformalSets(NamedTuple):
         """Take the scores of calibration samples that the head was not fitted on.
 
         Raises:
-            ValueError: no sample, not as many labels, a class out of range, or what are no probabilities.
+            ValueError: no sample, not as many labels, a class out of range, or what are no probabilities of classes that
+                exclude one another: they sum to 1.
         """
         if probabilities.ndim != 2 or labels.shape != probabilities.shape[:1] or not len(labels):
             raise ValueError(
@@ -325,7 +328,17 @@ def _classes(labels: Tensor, count: int) -> Int[Tensor, " n"]:
     return labels
 
 
-def _refuse_scores(probabilities: Any) -> None:
+def _refuse_scores(probabilities: Tensor) -> None:
     wrong = (probabilities < 0) | (probabilities > 1 + 1e-6) | ~torch.isfinite(probabilities)
     if bool(wrong.any()):
         raise ValueError(f"expected probabilities, got {float(probabilities[wrong][0])}; apply a softmax first")
+    if not probabilities.is_floating_point():
+        raise ValueError(f"probabilities are {probabilities.dtype}, expected floating-point numbers")
+    sums = probabilities.double().sum(1)
+    off = (sums - 1).abs() > _ROUNDING
+    if bool(off.any()):
+        row = int(off.nonzero()[0])
+        raise ValueError(
+            f"row {row}: the probabilities of its {probabilities.shape[1]} classes sum to {float(sums[row]):.4g}, "
+            "expected 1; apply a softmax first, not a sigmoid"
+        )

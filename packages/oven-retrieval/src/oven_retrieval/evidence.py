@@ -76,7 +76,7 @@ class _Evidence:
     def __init__(self, linker: NameLinker) -> None:
         self._linker, self._kb = linker, linker.kb
         self._names = len(linker.kb) + len(linker.kb.aliases)
-        self._usual = float(linker.kb.popularity.mean()) or 1.0
+        self._usual = float(_not_below_0(linker.kb.popularity).mean()) or 1.0
 
     def of(
         self,
@@ -96,7 +96,7 @@ class _Evidence:
             near = int(((steps == _TYPO) & (scores == score)).sum())
         else:
             near = int((steps < _TYPO).sum())
-        popularity = self._kb.popularity[rows[:near]] / self._usual
+        popularity = _not_below_0(self._kb.popularity[rows[:near]]) / self._usual
         tokens = list(dict.fromkeys(self._linker.tokenize(name)))
         weight, is_known = self._idf(tokens)
         alike, held = self._nearest_name(name, int(rows[0]))
@@ -143,3 +143,8 @@ def _trigrams(text: str) -> Counter[str]:
 def _dice(first: Counter[str], second: Counter[str]) -> float:
     """Twice what both have, of what they have together."""
     return 2 * (first & second).total() / max(first.total() + second.total(), 1)
+
+
+def _not_below_0(popularity: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+    """Popularity as a count: what is below 0, such as -1 for an unknown one, has no logarithm and counts as none."""
+    return np.maximum(popularity, 0.0)

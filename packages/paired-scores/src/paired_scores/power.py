@@ -149,11 +149,16 @@ def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, pow
 
     $\sigma$ is the standard deviation (`spread`) of one sample's difference, d > 0 the difference to be seen.
 
+    Raises:
+        ValueError: a number out of its range; the message shows it.
+
     Example:
         >>> samples_needed(0.5, 0.02)
         4906
     """
     _check(difference, alpha, power)
+    if not spread >= 0 or not math.isfinite(spread):
+        raise ValueError(f"the spread must be a finite number of at least 0, not {spread}")
     return max(1, math.ceil((_reach(alpha, power) * spread / difference) ** 2))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.tables.given import as_values
+from eevee.tables.given import as_number, as_values
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -26,13 +26,13 @@ class Outcomes:
         models: ids, unique, at least five.
         items: ids, unique, at least twenty.
         values: floats of shape (models, items) in 0 to 1: right or wrong, or a share; NaN where not measured.
-        unit: what a score of 1 is called: 1, or 100 for percent.
+        unit: what a score of 1 is called: 1, or 100 for percent; above 0.
         digest: of the data, so that items are taken from that very test set; "" where unknown.
         direction: whether ``higher`` or ``lower`` outcomes are better; an error, say, or a Brier score, is lower.
 
     Raises:
-        EeveeError: shapes that do not fit, ids that repeat, too few of them, values outside 0 to 1, or all equal, or
-            another direction; the message shows it.
+        EeveeError: shapes that do not fit, ids that repeat, too few of them, values outside 0 to 1, or all equal,
+            another direction, or a unit that is not above 0; the message shows it.
 
     Example:
         >>> values = (np.arange(150).reshape(5, 30) % 7 > 2).astype(float)
@@ -58,6 +58,8 @@ class Outcomes:
         where = f"benchmark {self.benchmark!r}"
         if self.direction not in ("higher", "lower"):
             raise EeveeError(f"{where}: direction {self.direction!r}; expected higher or lower")
+        if not 0 < as_number(self.unit, f"{where}: unit") < float("inf"):
+            raise EeveeError(f"{where}: unit {self.unit}; expected a finite number above 0, such as 1 or 100")
         if values.shape != (len(self.models), len(self.items)):
             raise EeveeError(
                 f"{where}: outcomes have the shape {values.shape}; expected {(len(self.models), len(self.items))} "

@@ -135,6 +135,8 @@ class Encoder:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     outputs: dict[str, Any] = field(default_factory=dict, repr=False)
     _readouts: dict[str, int] = field(default_factory=dict, repr=False, init=False)
+    _looked: bool = field(default=False, repr=False, init=False)
+    """Whether floats on another device than the CPU were looked at: once, for each look waits for the device."""
 
     def __post_init__(self) -> None:
         try:
@@ -157,10 +159,10 @@ class Encoder:
         """Images of any one size, ``uint8`` or floats in 0 to 1, as the model takes them: float32, on its device.
 
         Raises:
-            EncoderError: other whole numbers than ``uint8``; outside of training, on the CPU, floats far outside of 0
-                to 1, such as 0 to 255 or normalised ones.
+            EncoderError: other whole numbers than ``uint8``, another shape or no tensor; outside of training, floats
+                far outside of 0 to 1, such as 0 to 255 or normalised ones: any batch on the CPU, the first on a GPU.
         """
-        _check_pixels(images, self.spec)
+        self._check_pixels(images)
         pixels = images.to(self.device, non_blocking=True)
         whole = pixels.dtype == torch.uint8
         pixels = pixels.to(torch.float32, copy=True)  # changed in place from here on: fresh memory costs as much
@@ -240,14 +242,14 @@ class Encoder:
         """Features of texts in the same space as the images', not normalised."""
         if self.text is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} has no text side; this needs one")
-        return self._floats("encode_text", self._given("encode_text", self.text, list(texts)))
+        return self._floats("encode_text", self._given("encode_text", self.text, _texts("encode_text", texts, self.spec)))
 
     @torch.no_grad()
     def encode_text_tokens(self, texts: Sequence[str]) -> TextTokens:
         """Features of the words of texts, before pooling."""
         if self.text_tokens is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no text tokens; this needs them")
-        words = self._given("encode_text_tokens", self.text_tokens, list(texts))
+        words = self._given("encode_text_tokens", self.text_tokens, _texts("encode_text_tokens", texts, self.spec))
         return TextTokens(self._floats("encode_text_tokens", words.tokens), words.mask)
 
     @torch.no_grad()
@@ -266,7 +268,7 @@ class Encoder:
         """
         if self.count_tokens is None or self.context_length is None:
             return ""
-        different = list(dict.fromkeys(texts))
+        different = list(dict.fromkeys(_texts("cut_texts", texts, self.spec)))
         # a token has a byte at least, and most texts are short
         long = [text for text in different if len(text.encode("utf-8", "replace")) + 2 > self.context_length]
         counts = self.count_tokens(long) if long else ()
@@ -278,6 +280,27 @@ class Encoder:
             f"{len(cut)} of {len(different)} texts have more than the {self.context_length} tokens that this encoder "
             f"reads, and what is behind them is cut off: {text[:60]!r}{'…' if len(text) > 60 else ''} has {count}"
         )
+
+    def _check_pixels(self, images: Any) -> None:
+        """Refuse pixels of another shape or scale; floats on a GPU are looked at once, those of a training never."""
+        if not isinstance(images, Tensor):
+            raise EncoderError(
+                f"encoder {self.spec!r}: images are a {type(images).__module__}.{type(images).__name__}, expected a "
+                "torch.Tensor [n, 3, h, w]"
+            )
+        if images.ndim != 4 or images.shape[1] != 3:
+            raise EncoderError(f"encoder {self.spec!r}: images have shape {tuple(images.shape)}, expected [n, 3, h, w]")
+        if not (images.is_floating_point() or images.dtype in (torch.uint8, torch.bool)):
+            raise EncoderError(f"encoder {self.spec!r}: images are {images.dtype}, expected uint8 or floats in 0 to 1")
+        if not _looks_now(images, self._looked):
+            return
+        low, high = (float(end) for end in torch.stack(images.detach().aminmax()).tolist())
+        if low < -_OVERSHOOT or high > 1 + _OVERSHOOT:
+            raise EncoderError(
+                f"encoder {self.spec!r}: images hold floats from {low:.4g} to {high:.4g}, expected 0 to 1: give uint8, "
+                "or divide by 255; do not normalise them before"
+            )
+        self._looked = self._looked or _waits(images)
 
     def _given(self, name: str, function: Callable[[Any], Any], inputs: Any) -> Any:
         """What a model returns; what it raises becomes an error that names it, but for want of memory."""
@@ -348,18 +371,23 @@ _OVERSHOOT = 0.5
 """How far a bicubic filter, and little noise, may lead out of 0 to 1."""
 
 
-def _check_pixels(images: Tensor, spec: str) -> None:
-    """Refuse pixels on another scale; floats of a training and on a GPU are not looked at, which would wait for it."""
-    if not (images.is_floating_point() or images.dtype in (torch.uint8, torch.bool)):
-        raise EncoderError(f"encoder {spec!r}: images are {images.dtype}, expected uint8 or floats in 0 to 1")
-    if torch.is_grad_enabled() or images.device.type != "cpu" or not images.is_floating_point() or not images.numel():
-        return
+def _looks_now(images: Tensor, looked: bool) -> bool:
+    """Whether values can be looked at here: not in a training or a graph, nor again where each look waits."""
+    if torch.is_grad_enabled() or not images.is_floating_point() or not images.numel():
+        return False
     tracing: Any = torch.jit
-    if torch.compiler.is_compiling() or tracing.is_tracing():
-        return
-    low, high = (float(end) for end in images.detach().aminmax())
-    if low < -_OVERSHOOT or high > 1 + _OVERSHOOT:
-        raise EncoderError(
-            f"encoder {spec!r}: images hold floats from {low:.4g} to {high:.4g}, expected 0 to 1: give uint8, or "
-            "divide by 255; do not normalise them before"
-        )
+    if torch.compiler.is_compiling() or tracing.is_tracing() or images.is_meta:
+        return False
+    return not _waits(images) or not (looked or (images.is_cuda and torch.cuda.is_current_stream_capturing()))
+
+
+def _waits(images: Tensor) -> bool:
+    """Whether a look at values waits for a device."""
+    return images.device.type != "cpu"
+
+
+def _texts(name: str, texts: Iterable[str], spec: str) -> list[str]:
+    """Texts as a list; one text would be encoded letter by letter."""
+    if isinstance(texts, str | bytes):
+        raise UsageError(f"encoder {spec!r}: {name} got one text, {texts!r:.60}; expected a list of texts")
+    return list(texts)

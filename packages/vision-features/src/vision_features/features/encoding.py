@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -42,6 +42,10 @@ def encode_pictures(
 
     Where more of these images were encoded for read-outs than for themselves, they are columns of those rows.
 
+    Raises:
+        UsageError: images that are neither a tensor nor `Pictures`, an unknown kind, or a batch size below 1.
+        EncoderError: images on another scale, or features with NaN or infinity.
+
     Example:
         >>> import torch
         >>> from vision_features import FeatureCache, load_encoder
@@ -51,6 +55,7 @@ def encode_pictures(
         >>> rows[:].shape
         torch.Size([2, 128])
     """
+    _check_request(images, kind, batch_size)
     inputs = _inputs_of(images, kind, transform, encoder)
     columns = encoder.gives_with_blocks(kind) if kind in ("pooled", "backbone") else None
     if columns is not None:
@@ -84,6 +89,23 @@ def encode_pictures(
         return cache.encoded_rows(name, kind, inputs, size, progress)
     assert isinstance(images, Tensor)
     return cache.rows(name, kind, inputs.digests(), size, lambda numbers: encode(numbers, images[numbers]), progress)
+
+
+_KINDS = (*get_args(Kind), "both")
+
+
+def _check_request(images: object, kind: str, batch_size: int) -> None:
+    """Refuse what would end in an error of the library, or in features of another kind."""
+    if not isinstance(images, Tensor | Pictures):
+        raise UsageError(
+            f"images are a {type(images).__module__}.{type(images).__name__}, expected a torch.Tensor [n, 3, h, w] or "
+            "Pictures"
+        )
+    block = kind.removeprefix("tokens:")
+    if kind not in _KINDS and not (block != kind and block.isdecimal() and int(block) > 0):
+        raise UsageError(f"unknown kind of features {kind!r}, expected {', '.join(_KINDS)} or tokens:N, N > 0")
+    if batch_size < 1:
+        raise UsageError(f"batch_size must be at least 1, not {batch_size}")
 
 
 def _inputs_of(

@@ -92,9 +92,11 @@ class Head:
         return self.scores_of(features_of_kind(self.encoder, self.kind, images))
 
     def scores_of(self, features: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """Scores of features of `kind`."""
+        """Scores of features of `kind`, a tensor."""
         import torch
 
+        if not isinstance(features, torch.Tensor):
+            raise UsageError(f"features are a {type(features).__name__}, expected a torch.Tensor [n, d]")
         features = features.to(self.encoder.device)
         with torch.no_grad():
             scores: Tensor = self.module(features if self.reading is None else self.reading(features))
@@ -126,11 +128,13 @@ class Head:
             A prediction per file.
 
         Raises:
-            UsageError: a number below 1, or a share that the head cannot give.
+            UsageError: one path in place of a list, a number below 1, or a share that the head cannot give.
         """
         from vision_features.heads.calibrating import sets_of
         from vision_features.heads.predicting import predictions
 
+        if isinstance(files, str | bytes | Path):
+            raise UsageError(f"predict got one path, {str(files)!r}; expected a list of image files")
         if top < 1 or batch_size < 1:
             raise UsageError(f"top and batch_size must be at least 1, not {top} and {batch_size}")
         sets = sets_of(self.card, coverage, known)
