@@ -45,6 +45,7 @@ def labelled(*labels: str) -> str:
         (("1", "2", "3"), ""),
         (("-1", "1"), ""),
         (("1", "one"), ""),
+        (("9007199254740992", "9007199254740993"), ""),  # one float, two numbers
     ],
 )
 def test_labels_that_are_one_number_are_told(tmp_path: Path, labels: tuple[str, ...], expected: str) -> None:

@@ -167,3 +167,12 @@ def test_a_number_that_is_none_is_no_class(tmp_path: Path) -> None:
     (row,) = table(tmp_path / "a.jsonl", ["image", "label"])
     with pytest.raises(DataError, match=r"a.jsonl, line 1: field 'label' is 'nan', expected text"):
         row.text("label")
+
+
+def test_a_whole_number_with_a_point_is_below_the_first_that_floats_merge() -> None:
+    """2**53 + 1 with a point is read as 2**53, which was taken for it."""
+    assert Row(Path("t.jsonl"), 1, {"id": 2.0**53 - 1}).integer("id") == 2**53 - 1
+    assert Row(Path("t.jsonl"), 1, {"id": 2**53 + 1}).integer("id") == 2**53 + 1
+    for value in (json.loads("9007199254740993.0"), "9007199254740993.0"):
+        with pytest.raises(DataError, match="expected a whole number"):
+            Row(Path("t.jsonl"), 1, {"id": value}).integer("id")

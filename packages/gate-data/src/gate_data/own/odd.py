@@ -124,11 +124,15 @@ def _divided(labels: Sequence[str]) -> Iterator[str]:
 
 
 def number_in(label: str) -> float | None:
-    """Return the number that a label is, truth values too; None for any other."""
-    try:
-        return _TRUTHS[label.casefold()] if label.casefold() in _TRUTHS else float(label)
-    except ValueError:
-        return None
+    """Return the number that a label is, truth values too; None for any other. Whole numbers are exact."""
+    if label.casefold() in _TRUTHS:
+        return _TRUTHS[label.casefold()]
+    for kind in (int, float):
+        try:
+            return kind(label)
+        except ValueError:
+            continue
+    return None
 
 
 def _several_labels(entries: Sequence[Entry]) -> Iterator[str]:

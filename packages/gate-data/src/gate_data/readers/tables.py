@@ -108,7 +108,7 @@ class Row(NamedTuple):
             exact = None
         if exact is None:
             number = self.number(field, low, high)
-            if number != int(number) or abs(number) > 2**53:
+            if number != int(number) or abs(number) >= 2**53:
                 raise self.error(field, "a whole number")
             exact = int(number)
         if not low <= exact <= high:
