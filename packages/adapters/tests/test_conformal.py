@@ -248,7 +248,7 @@ def test_probabilities_that_do_not_exclude_one_another_are_refused() -> None:
     """A sigmoid's were taken, and sets had another coverage than was requested."""
     fitted = ConformalSets.fit(torch.eye(3), torch.arange(3))
     for take in (lambda p: ConformalSets.fit(p, torch.zeros(len(p), dtype=torch.long)), lambda p: fitted.sets(p, 0.5)):
-        with pytest.raises(ValueError, match="row 1: the probabilities of its 3 classes sum to 1.5, expected 1"):
+        with pytest.raises(ValueError, match=r"row 1: the probabilities of its 3 classes sum to 1\.5, expected 1"):
             take(torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.5]]))
         with pytest.raises(ValueError, match=r"probabilities are torch\.int64, expected floating-point"):
             take(torch.eye(3).long())

@@ -22,8 +22,8 @@ import gate_runner
 from gate_runner.cli import main
 from gate_runner.errors import DataError, EncoderError, UsageError
 from vision_adapters.saved import card_digest
-from vision_features.encoders import load_encoder
 from vision_features.encoders import encoder as encoder_module
+from vision_features.encoders import load_encoder
 from vision_features.heads import load_head
 from wary_files.folders import write
 from wary_files.locks import BusyError, held
@@ -320,9 +320,9 @@ def test_floats_on_a_gpu_are_looked_at_once(probed: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(encoder_module, "_waits", lambda images: looks.append(1) or True)
     encoder = load_head(probed).encoder
     images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    with pytest.raises(EncoderError, match="floats from .* to 25., expected 0 to 1"):
+    with pytest.raises(EncoderError, match=r"floats from .* to 25., expected 0 to 1"):
         encoder.encode_image(255 * images)
-    with pytest.raises(EncoderError, match="floats from .* to 25., expected 0 to 1"):  # the fault is not forgotten
+    with pytest.raises(EncoderError, match=r"floats from .* to 25., expected 0 to 1"):  # the fault is not forgotten
         encoder.encode_image(255 * images)
     encoder.encode_image(images)
     assert encoder._looked

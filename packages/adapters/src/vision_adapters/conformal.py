@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -118,8 +118,8 @@ class ConformalSets(NamedTuple):
         """Take the scores of calibration samples that the head was not fitted on.
 
         Raises:
-            ValueError: no sample, not as many labels, a class out of range, or what are no probabilities of classes that
-                exclude one another: they sum to 1.
+            ValueError: no sample, another number of labels, a class out of range, or rows that are not probabilities
+                or do not sum to 1.
         """
         if probabilities.ndim != 2 or labels.shape != probabilities.shape[:1] or not len(labels):
             raise ValueError(

@@ -242,14 +242,16 @@ class Encoder:
         """Features of texts in the same space as the images', not normalised."""
         if self.text is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} has no text side; this needs one")
-        return self._floats("encode_text", self._given("encode_text", self.text, _texts("encode_text", texts, self.spec)))
+        listed = _texts("encode_text", texts, self.spec)
+        return self._floats("encode_text", self._given("encode_text", self.text, listed))
 
     @torch.no_grad()
     def encode_text_tokens(self, texts: Sequence[str]) -> TextTokens:
         """Features of the words of texts, before pooling."""
         if self.text_tokens is None:
             raise MissingCapabilityError(f"encoder {self.spec!r} shows no text tokens; this needs them")
-        words = self._given("encode_text_tokens", self.text_tokens, _texts("encode_text_tokens", texts, self.spec))
+        listed = _texts("encode_text_tokens", texts, self.spec)
+        words = self._given("encode_text_tokens", self.text_tokens, listed)
         return TextTokens(self._floats("encode_text_tokens", words.tokens), words.mask)
 
     @torch.no_grad()
