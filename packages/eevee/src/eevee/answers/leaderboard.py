@@ -280,36 +280,54 @@ def _largest_of_tasks(
         noise = _noise(seed, part, (root.shape[1] + (len(scores) if whole else 0), tasks))
         drawn = root @ noise[:, : root.shape[1]]
         drawn = drawn + own * noise[:, root.shape[1] :] if whole else drawn * mask
-        top = np.zeros(len(part), dtype=np.float32)
-        if whole:
-            mean = drawn.mean(-1)
-            drawn -= mean[..., None]
-            norm = (drawn**2).sum(-1)
-        else:
-            sums, squares = drawn @ mask.T, drawn**2 @ mask.T
-        for rows, columns in _upper(len(scores)):
-            square = drawn[:, rows] @ drawn[:, columns].swapaxes(1, 2)
-            square *= -2
-            if whole:  # about each pair's mean difference, times that of each model
-                square += norm[:, rows, None]
-                square += norm[:, None, columns]
-                total = mean[:, rows, None] - mean[:, None, columns]
-                total *= total
-                factor = freedom[rows, columns] * np.float32(tasks)
-            else:
-                square += squares[:, rows, columns]
-                square += squares[:, columns, rows].swapaxes(1, 2)
-                square *= shared[rows, columns]
-                total = sums[:, rows, columns] - sums[:, columns, rows].swapaxes(1, 2)
-                total *= total
-                square -= total  # n squared times the variance of the differences
-                factor = freedom[rows, columns]
-            np.maximum(square, np.float32(1e-30), out=square)
-            total /= square
-            total *= factor
-            np.maximum(top, total.reshape(len(part), -1).max(1), out=top)
-        largest.append(np.sqrt(top))
+        largest.append(np.sqrt(_largest_square(drawn, None if whole else mask, freedom, shared)))
     return np.concatenate(largest).astype(np.float64)
+
+
+def _largest_square(
+    drawn: Float[np.ndarray, "r m n"],
+    mask: Float[np.ndarray, "m n"] | None,
+    freedom: Float[np.ndarray, "m m"],
+    shared: Float[np.ndarray, "m m"],
+) -> Float[np.ndarray, " r"]:
+    """The largest squared t over pairs; products of matrices hold the sums, so that few passes go over all pairs.
+
+    Args:
+        drawn: boards, 0 where nothing was measured.
+        mask: what was measured, None for all of it: pairs are then about each model's mean, with the same freedom.
+        freedom: tasks that a pair shares less one, 0 for pairs that do not count.
+        shared: tasks that a pair shares.
+    """
+    top = np.zeros(len(drawn), dtype=np.float32)
+    if mask is None:
+        mean = drawn.mean(-1)
+        centred = drawn - mean[..., None]
+        norm, unit = (centred**2).sum(-1, keepdims=True), np.ones((*mean.shape, 1), dtype=np.float32)
+        left = np.concatenate([centred, norm, unit], axis=-1)
+        right = np.concatenate([-2 * centred, unit, norm], axis=-1)
+        alike = np.float32(freedom.max()) * np.float32(drawn.shape[-1])
+    else:
+        given = np.broadcast_to(mask, drawn.shape)
+        left = np.concatenate([drawn**2, given, drawn], axis=-1)
+        right = np.concatenate([given, drawn**2, -2 * drawn], axis=-1)
+        sum_left, sum_right = np.concatenate([drawn, -given], axis=-1), np.concatenate([given, drawn], axis=-1)
+    for rows, columns in _upper(drawn.shape[1]):
+        square = left[:, rows] @ right[:, columns].swapaxes(1, 2)
+        total = (
+            mean[:, rows, None] - mean[:, None, columns]
+            if mask is None
+            else sum_left[:, rows] @ sum_right[:, columns].swapaxes(1, 2)
+        )
+        total *= total
+        if mask is not None:
+            square *= shared[rows, columns]
+            square -= total  # n squared times the variance of the differences
+        np.maximum(square, np.float32(1e-30), out=square)
+        total /= square
+        if mask is not None or not freedom[rows, columns].all():
+            total *= freedom[rows, columns] if mask is not None else freedom[rows, columns] > 0
+        np.maximum(top, total.reshape(len(drawn), -1).max(1), out=top)
+    return top * alike if mask is None else top
 
 
 def _upper(count: int) -> Iterator[tuple[slice, slice]]:
@@ -403,8 +421,9 @@ def _board(
     chosen = np.random.default_rng(seed).integers(0, len(wins), (_STRENGTH_RESAMPLES, len(wins)))
     times = np.stack([np.bincount(rows, minlength=len(wins)) for rows in chosen])
     resampled = np.empty((len(times), count))
+    flat, times = wins.astype(np.float32).reshape(len(wins), -1), times.astype(np.float32)  # halves: exact
     for rows in _parts(np.arange(len(times)), count**2):
-        part = (times[rows] @ wins.reshape(len(wins), -1)).reshape(-1, count, count)
+        part = (times[rows] @ flat).reshape(-1, count, count)
         resampled[rows] = _strengths(part, strength)
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
     played = np.maximum((wins + wins.transpose(0, 2, 1)).sum((0, 2)), 1e-12)
@@ -445,27 +464,47 @@ def _strengths(
 ) -> Float[np.ndarray, "*r m"]:
     """Bradley and Terry's strengths by Newton's steps on the log likelihood, all boards at once.
 
-    A step below 1e-4 is the last: the next would be near its square. The gradient is float64; curvatures are float32,
-    whose error a later step takes back.
+    Steps are solved by conjugate gradients: every model plays nearly every other, so that few products are enough. A
+    step below 1e-4 is the last: the next would be near its square.
+
+    Numerics: float32, whose rounding moves a strength by some 1e-6.
     """
-    own = wins + _PRIOR * (1 - np.eye(wins.shape[-1]))
+    own = wins.astype(np.float32) + np.float32(_PRIOR) * (1 - np.eye(wins.shape[-1], dtype=np.float32))
     games, total = own + own.swapaxes(-1, -2), own.sum(-1)
-    strength = np.zeros(wins.shape[:-1]) if start is None else np.broadcast_to(start, wins.shape[:-1]).copy()
-    diagonal, inverse = np.arange(wins.shape[-1]), 1 / np.maximum(games, 1e-300)
+    strength = np.broadcast_to(0.0 if start is None else start, wins.shape[:-1]).astype(np.float32)
     for _ in range(50):
-        expected = strength[..., None, :] - strength[..., None]
-        np.exp(expected, out=expected)
-        expected += 1
-        np.divide(games, expected, out=expected)
-        curvature = expected * inverse  # the chance of a win
-        curvature -= 1
-        curvature *= expected
-        curvature[..., diagonal, diagonal] = -curvature.sum(-1)
-        curvature += 1.0 / wins.shape[-1]
-        slope = (total - expected.sum(-1))[..., None].astype(np.float32)
-        step = np.linalg.solve(curvature.astype(np.float32), slope)[..., 0]
-        step = np.clip(step, -2, 2).astype(np.float64)
-        strength = strength + step - (strength + step).mean(-1, keepdims=True)
+        chance = strength[..., None, :] - strength[..., None]
+        np.exp(chance, out=chance)
+        chance += 1
+        np.divide(1, chance, out=chance)  # that the first wins
+        expected = games * chance
+        slope = total - expected.sum(-1)
+        chance -= 1
+        expected *= chance  # the curvature off its diagonal
+        step = np.clip(_solved(expected, slope), -2, 2)
+        strength = strength + step
+        strength -= strength.mean(-1, keepdims=True)
         if np.abs(step).max() < 1e-4:
             break
-    return np.asarray(strength)
+    exact = strength.astype(np.float64)
+    return np.asarray(exact - exact.mean(-1, keepdims=True))
+
+
+def _solved(links: Float[np.ndarray, "*r m m"], slope: Float[np.ndarray, "*r m"]) -> Float[np.ndarray, "*r m"]:
+    """Solve (D + links) x = slope for an x of mean 0; D is the diagonal that makes rows sum to 0, links are below 0."""
+    diagonal = -links.sum(-1) + links.diagonal(axis1=-2, axis2=-1)
+    links[..., np.arange(links.shape[-1]), np.arange(links.shape[-1])] = 0.0
+    residual = slope - slope.mean(-1, keepdims=True)
+    solution, direction, before = np.zeros_like(slope), np.zeros_like(slope), np.ones_like(slope[..., :1])
+    enough = np.float32(1e-6) * (residual**2).sum(-1, keepdims=True)
+    for number in range(4 * links.shape[-1]):
+        scaled = residual / diagonal
+        size = (residual * scaled).sum(-1, keepdims=True)
+        direction = scaled + (size / before if number else 0) * direction
+        product = diagonal * direction + (links @ direction[..., None])[..., 0]
+        curved = (direction * product).sum(-1, keepdims=True)
+        length = np.divide(size, curved, out=np.zeros_like(size), where=curved > 0)
+        solution, residual, before = solution + length * direction, residual - length * product, np.maximum(size, 1e-30)
+        if ((residual**2).sum(-1, keepdims=True) <= enough).all():
+            break
+    return np.asarray(solution)
