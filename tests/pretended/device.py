@@ -44,6 +44,8 @@ _INDEXED = {
 """Kernels that take indices of the CPU for a device's tensor, and copy them there."""
 _WAITING = {"nonzero", "masked_select", "_unique2", "unique_consecutive", "unique_dim", "repeat_interleave", "equal"}
 """Kernels whose result's shape, or whose result, the processor has to wait for."""
+_PLAIN = {int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size}
+"""Types of arguments in which there is no tensor."""
 _state = threading.local()
 _generators: dict[int, torch.Generator] = {}
 
@@ -69,7 +71,7 @@ class Wrapped(torch.Tensor):
             cls, held.size(), strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype,
             layout=held.layout, device=CPU,
         )  # fmt: skip
-        made.held = held if held.is_inference() else held.detach()
+        made.held = held.detach() if held.requires_grad else held
         made.life = _Life()
         _lives.add(made.life)
         return cast(Wrapped, made)
@@ -196,24 +198,40 @@ def _pinned(x: torch.Tensor) -> bool:
     return bool(getattr(x, "_pinned", False))
 
 
-def _tensors(values: Any) -> list[torch.Tensor]:
-    """The tensors among a call's arguments, in lists, tuples and dictionaries."""
-    found: list[torch.Tensor] = []
+def _sort(values: Any, ours: list[Wrapped], others: list[torch.Tensor]) -> None:
+    """Enter the tensors among a call's arguments, in lists, tuples and dictionaries, under the device that has them."""
     for value in values:
-        if isinstance(value, torch.Tensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += _tensors(value)
+        kind = type(value)
+        if kind is Wrapped:
+            ours.append(value)
+        elif kind in _PLAIN:
+            continue
+        elif kind is tuple or kind is list or isinstance(value, (list, tuple)):
+            _sort(value, ours, others)
+        elif isinstance(value, Wrapped):
+            ours.append(value)
+        elif isinstance(value, torch.Tensor):
+            others.append(value)
         elif isinstance(value, dict):
-            found += _tensors(value.values())
-    return found
+            _sort(value.values(), ours, others)
+
+
+def _sorted(args: Any, kwargs: Any) -> tuple[list[Wrapped], list[torch.Tensor]]:
+    """A call's tensors: of the device, and of the CPU."""
+    ours, others = list[Wrapped](), list[torch.Tensor]()
+    _sort(args, ours, others)
+    if kwargs:
+        _sort(kwargs.values(), ours, others)
+    return ours, others
 
 
 def _kernel(func: Any, args: Any, kwargs: Any) -> Any:
     """Run a kernel on the values that wrapped tensors hold; what comes out is wrapped."""
-    tensors = _tensors((args, kwargs))
-    ours = [x for x in tensors if isinstance(x, Wrapped)]
-    others = [x for x in tensors if not isinstance(x, Wrapped)]
+    ours, others = _sorted(args, kwargs)
+    return _computed(func, args, kwargs, ours, others)
+
+
+def _computed(func: Any, args: Any, kwargs: Any, ours: list[Wrapped], others: list[torch.Tensor]) -> Any:
     name = func.overloadpacket.__name__
     if func is _ops.copy_.default:
         if isinstance(args[0], Wrapped) is not isinstance(args[1], Wrapped):
@@ -233,7 +251,7 @@ def _kernel(func: Any, args: Any, kwargs: Any) -> Any:
         for index in indices:
             if not isinstance(index, Wrapped):
                 count("upload paged")
-    elif any(x.dim() for x in others) and torch._C._current_graph_task_id() == -1:  # not in a backward pass
+    elif others and any(x.dim() for x in others) and torch._C._current_graph_task_id() == -1:  # not in a backward pass
         shapes = [tuple(x.shape) for x in others]
         raise RuntimeError(f"expected all tensors on one device, but found cuda:0 and cpu: {func}, of the CPU {shapes}")
     generator = kwargs.get("generator")
@@ -242,8 +260,7 @@ def _kernel(func: Any, args: Any, kwargs: Any) -> Any:
     if torch.Tag.inplace_view in func.tags:  # the wrapper has a shape, too
         with no_dispatch():
             func(*args, **kwargs)
-    args, kwargs = _values(args), _values(kwargs)
-    out = func(*args, **kwargs)
+    out = func(*_values(args), **(_values(kwargs) if kwargs else kwargs))
     same = {id(x.held): x for x in ours}  # an operation in place gives the tensor that it was given
     if isinstance(out, torch.Tensor):
         return same[id(out)] if id(out) in same else Wrapped(out)
@@ -260,6 +277,8 @@ def _held(x: Any) -> Any:
 
 def _values(x: Any) -> Any:
     """Arguments with the values that wrapped tensors hold."""
+    if type(x) in _PLAIN:
+        return x
     if isinstance(x, (list, tuple)):
         return type(x)(map(_values, x))
     if isinstance(x, dict):
@@ -276,12 +295,13 @@ class _Kernels(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        tensors = _tensors((args, kwargs))
-        if any(isinstance(x, Wrapped) for x in tensors):
-            return _kernel(func, args, kwargs)
-        out = func(*args, **kwargs)
-        if not tensors and getattr(_state, "inside", False):
-            return tree_map_only(torch.Tensor, Wrapped, out)
+        with torch._C.DisableTorchFunction():  # in a backward pass, the mode for functions is on
+            ours, others = _sorted(args, kwargs)
+            if ours:
+                return _computed(func, args, kwargs, ours, others)
+            out = func(*args, **kwargs)
+            if not others and getattr(_state, "inside", False):
+                return tree_map_only(torch.Tensor, Wrapped, out)
         return out
 
 
@@ -289,6 +309,8 @@ class _Devices(TorchFunctionMode):
     """Reads the devices in calls, and shows C++ the CPU in their place."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not kwargs and getattr(func, "__name__", "") == "__get__":  # an attribute of a tensor
+            return func(*args)
         kwargs = dict(kwargs or {})
         if func is torch.Tensor.cuda:
             return upload(args[0])
@@ -304,16 +326,20 @@ class _Devices(TorchFunctionMode):
             return upload(torch.tensor(*args[1:], dtype=kwargs.get("dtype", args[0].dtype)))
         if func is torch.Tensor.is_pinned:
             return _pinned(args[0])
-        ours = any(isinstance(x, Wrapped) for x in _tensors((args, kwargs)))
+        ours = bool(_sorted(args, kwargs)[0])
         device, generator = kwargs.get("device"), kwargs.get("generator")
         pin = kwargs.pop("pin_memory", False)
         target = on_gpu(device) if device is not None else ours
-        if isinstance(generator, _Generator) and target is not (id(generator) in _generators):
+        if generator is not None and target is not (id(generator) in _generators):
             expected = "cuda" if target else "cpu"
             raise RuntimeError(f"expected a {expected!r} device type for generator ({func})")
         if device is None:
-            with _inside(ours):
+            before = getattr(_state, "inside", False)
+            _state.inside = ours
+            try:
                 out = func(*args, **kwargs)
+            finally:
+                _state.inside = before
         else:
             kwargs["device"] = CPU
             with _inside(False):
