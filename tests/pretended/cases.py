@@ -1,8 +1,8 @@
 """What the runner and the losses compute on the CPU and on the pretended GPU, compared in one process.
 
-``python -m tests.pretended.cases FOLDER ["GROUP CASE" ...]`` prints a line of JSON for each case: what differs, how
-often the processor waited for the device, what was copied there, and how many tensors stayed. Without a folder it lists
-the cases. A case is a function of a device and a folder.
+``python -m tests.pretended.cases FOLDER [--but] [GROUP | "GROUP CASE" ...]`` prints a line of JSON for each case: what
+differs, how often the processor waited for the device, what was copied there, and how many tensors stayed. ``--but``
+runs all others. A case is a function of a device and a folder.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def scores(name: str, device: str, folder: Path, *watching: Observer, **options:
     limit = 64 if benchmark.task.startswith("few-shot") else 6 if benchmark.task in DENSE else 12
     training = {**benchmark.training, **{key: value for key, value in SHORT.items() if key in benchmark.training}}
     encoder = options.pop("encoder", "micro-clip")
-    settings = Settings(limit=limit, device=device, isolate="none", precision="float32").changed(**options)
+    given = {"limit": limit, "device": device, "isolate": "none", "precision": "float32", **options}
+    settings = Settings().changed(**given)
     request = RunRequest([replace(benchmark, training=training)], encoder, folder / "run", settings)
     results = run(request, *(watching or (Observer(),)))
     numbers: Numbers = {}
@@ -180,6 +181,7 @@ def _stopped(start: Callable[[], Any]) -> None:
 def resumed(device: str, folder: Path, name: str) -> Numbers:
     """A training that was interrupted, and goes on from its checkpoint."""
     how: dict[str, Any] = {"tune": name, "recipe_fields": {**RECIPE, "steps": "4"}} if name == "full" else {}
+    how["limit"] = 8
     _stopped(lambda: scores("clevr-math", device, folder, _Stops(2), **how))
     assert list(folder.glob("run/unfinished/*.pt")), "no checkpoint was written"
     return scores("clevr-math", device, folder, **how)
@@ -194,8 +196,9 @@ def detectors(device: str, folder: Path, name: str) -> Numbers:
     if name == "grounding":
         return scores("odinw-lot", device, folder, encoder=encoder, prompts="names")
     fields = {"steps": "3", "batch_size": "2", "validate_every": "1", "lr": "1e-3"}
-    _stopped(lambda: scores("odinw-lot", device, folder, _Stops(2), encoder=encoder, tune="full", recipe_fields=fields))
-    return scores("odinw-lot", device, folder, encoder=encoder, tune="full", recipe_fields=fields)
+    how: dict[str, Any] = {"encoder": encoder, "tune": "full", "recipe_fields": fields, "limit": 3}
+    _stopped(lambda: scores("odinw-lot", device, folder, _Stops(2), **how))
+    return scores("odinw-lot", device, folder, **how)
 
 
 @case("finetune", "clip", "siglip")
@@ -280,10 +283,39 @@ def losses(device: str, folder: Path, name: str) -> Numbers:
     return given
 
 
+# -- the pretended device itself
+
+
+@case("device", "refuses")
+def refuses(device: str, folder: Path, name: str) -> Numbers:
+    """Calls that a real GPU refuses, in each of the ways in which tensors come together."""
+    of_cpu = torch.ones(3, 4)
+    ours, weight = of_cpu.to(device), torch.nn.Parameter(of_cpu)
+    calls: dict[str, Callable[[], Any]] = {
+        "operator": lambda: ours + of_cpu,
+        "weight": lambda: ours * weight,
+        "list": lambda: torch.cat([ours, of_cpu]),
+        "tuple": lambda: torch.stack((of_cpu, ours)),
+        "named": lambda: torch.add(input=ours, other=of_cpu),
+        "function": lambda: torch.nn.functional.linear(ours, of_cpu),
+        "index": lambda: of_cpu[ours.long()[0]],
+        "NumPy": lambda: ours.numpy(),
+        "generator": lambda: torch.randn(3, generator=torch.Generator(), device=device),
+    }
+    taken = []
+    for call, function in calls.items():
+        try:
+            function()
+        except (RuntimeError, TypeError):
+            continue
+        taken.append(call)
+    assert taken == (list(calls) if device == "cpu" else []), f"not refused: {taken}"
+    return {}
+
+
 def main(folder: Path, names: list[str]) -> None:
     """Run cases on both devices and print how they compare."""
     torch.set_num_threads(1)
-    names = names or list(CASES)
     expected: dict[str, Numbers | str] = {}
     first: dict[str, float] = {}
     for number, name in enumerate(names):
@@ -340,8 +372,12 @@ def compared(expected: Numbers | str, found: Numbers | str) -> str:
     return "; ".join(sorted(wrong))
 
 
+def chosen(*given: str) -> list[str]:
+    """The cases that arguments of the command mean."""
+    named = {name for name in CASES if name in given or name.partition(" ")[0] in given}
+    others = not given or given[0] == "--but"
+    return [name for name in CASES if (name in named) is not others]
+
+
 if __name__ == "__main__":
-    if not sys.argv[1:]:
-        print("\n".join(CASES))
-        sys.exit()
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), chosen(*sys.argv[2:]))
