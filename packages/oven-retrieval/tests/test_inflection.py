@@ -58,10 +58,40 @@ def test_inflected_names_find_their_entity(kb, query, expected):
 def test_what_is_no_inflection_is_none(kb):
     linker = build_linker(kb, ngrams=False)
     assert first(linker, "new") == (None, None)
-    assert first(linker, "creme brulee")[0] is None
-    linker.inflections.diacritics = True
-    assert first(linker, "creme brulee") == ("Crème brûlée", "inflected name")
     assert first(build_linker(kb, inflections=False, ngrams=False), "ducks") == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("creme brulee", "Crème brûlée"),
+        ("Saint Etienne", "Saint-Étienne"),
+        ("coeur de boeuf", "cœur de bœuf"),
+        ("Strassburger Muenster", "Straßburger Münster"),
+        ("Strassburger Munster", "Straßburger Münster"),
+        ("Khrushchev", "Хрущёв"),
+        ("Çatalhöyük", "Catalhoeyuek"),
+    ],
+)
+def test_letters_without_marks_are_found_before_names_that_share_a_word(tmp_path, query, expected):
+    """Every word of each query is in another name, so that BM25 would answer with that one."""
+    names = ["Saint-Étienne", "cœur de bœuf", "Straßburger Münster", "Хрущёв", "Catalhoeyuek"]
+    rivals = [
+        "creme",
+        "brulee",
+        "saint",
+        "Etienne Lenoir",
+        "coeur",
+        "boeuf",
+        "de",
+        "Strassburger",
+        "Muenster",
+        "Munster",
+    ]
+    linker = build_linker(build_kb([Entity(name, name) for name in [*names, "Crème brûlée", *rivals]], tmp_path / "kb"))
+    assert first(linker, query) == (expected, "inflected name")
+    linker.inflections.diacritics = False
+    assert first(linker, query)[1] in ("bm25", "ngrams")
 
 
 def test_rules_and_a_file_of_exceptions(tmp_path):

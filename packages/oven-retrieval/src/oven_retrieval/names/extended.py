@@ -292,7 +292,7 @@ class _BothExact(_Both):
 
 
 class _BothInflections(_Both):
-    diacritics = False
+    diacritics = True
 
     def find(
         self,

@@ -1,9 +1,8 @@
-"""English inflections: number, articles, possessives, hyphens, so that a plural finds its singular and back."""
+"""Other forms of a name: English number, articles, possessives, hyphens; letters without marks, in Latin script."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,19 +13,20 @@ import numpy.typing as npt
 from oven_retrieval.names.exact import ExactTable, first_of_each, is_wanted, places_of
 from oven_retrieval.names.loops import loops_for
 from oven_retrieval.names.places import NamePlaces, taken
-from oven_retrieval.tokens import fold, hash64
+from oven_retrieval.tokens import fold, hash64, plain
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int32, Int64, UInt8, UInt32, UInt64
 
 DIACRITICS = 64
-"""Added to the number of changes where diacritics were left out: who does not want that skips these."""
+"""Added to the number of changes if letters are plain ones: `Inflections.diacritics` skips these."""
 
 _ARTICLE = re.compile(r"^(?:the|an?) (?=\S)")
 _POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s\b|(?<=s)['\u2019](?!\w)")
 _APOSTROPHE = re.compile("['\u2019]")
 _HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2015](?=\w)")
 _PREPOSITION = re.compile(r"\w (?:of|in|at|for|on|to|by|from|with|without|de|du)\b")
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _MARK = re.compile("['\u2019\\-\u2010-\u2015]")
 _ENDING = re.compile(r"(?:s|i|ae?|eaux|men|oxen|children|brethren|feet|teeth|geese|mice|lice|dice|people|im)\b")
 _SUFFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -115,10 +115,15 @@ def read_exceptions(folder: str | Path) -> dict[str, tuple[str, ...]]:
     return exceptions
 
 
-def without_diacritics(text: str) -> str:
-    """Letters without their marks."""
-    marks = unicodedata.normalize("NFKD", text)
-    return unicodedata.normalize("NFC", "".join(c for c in marks if unicodedata.category(c) != "Mn"))
+def plain_spellings(text: str) -> list[str]:
+    """Return a folded text in plain letters (`oven_retrieval.tokens.plain`), and as German writes umlauts without dots.
+
+    Example:
+        >>> plain_spellings("île de ré"), plain_spellings("straßburger münster"), plain_spellings("хрущёв")
+        (['ile de re'], ['strassburger munster', 'strassburger muenster'], ['khrushchev'])
+    """
+    umlauts = text.translate(_UMLAUTS)
+    return [plain(text)] if umlauts == text else [plain(text), plain(umlauts)]
 
 
 def forms(folded: str, exceptions: Exceptions | None = None) -> dict[str, int]:
@@ -143,7 +148,8 @@ def forms(folded: str, exceptions: Exceptions | None = None) -> dict[str, int]:
             changes_of.setdefault(singular, changes + 1)
     if not folded.isascii():
         for text, changes in list(changes_of.items()):
-            changes_of.setdefault(without_diacritics(text), changes + 1 + DIACRITICS)
+            for spelled in plain_spellings(text):
+                changes_of.setdefault(spelled, changes + 1 + DIACRITICS)
     del changes_of[folded]
     return {text: changes for text, changes in changes_of.items() if text.strip()}
 
@@ -206,6 +212,13 @@ class Inflections:
 
     A name and a query meet where one of the query's forms is one of the name's; of those that do: names before
     aliases, fewer changes, sentence case, the greater popularity, the earlier row.
+
+    Args:
+        exact: the names as they are.
+        loose: the other forms of names.
+        popularity: of each entity.
+        exceptions: irregular plurals.
+        diacritics: whether "Ile de Re" is Île de Ré, "coeur" cœur, "Muenster" Münster and "Khrushchev" Хрущёв.
     """
 
     def __init__(
@@ -215,7 +228,7 @@ class Inflections:
         popularity: Float64[np.ndarray, " rows"],
         exceptions: Exceptions | None = None,
         *,
-        diacritics: bool = False,
+        diacritics: bool = True,
     ) -> None:
         self._exact, self.table, self._popularity = exact, loose, popularity
         self.exceptions: Mapping[str, Sequence[str]] = exceptions or {}
