@@ -33,6 +33,35 @@ def test_one_text_is_not_read_letter_by_letter() -> None:
             ClassWords(**{field: "wordnet"})
 
 
+def test_names_and_templates_of_a_language_are_read_from_clip_benchmarks_files(tmp_path: Path) -> None:
+    """Files of lists by data set, names in the order of the classes and ``{c}`` for them."""
+    names, templates = tmp_path / "it_classnames.json", tmp_path / "it_templates.json"
+    names.write_text('{"two": ["una tinca", "una gallina"], "three": ["a", "b", "c"]}')
+    templates.write_text('{"two": ["una foto di {c}.", "molti {c}"]}')
+    words = ClassWords(templates=(str(templates), "{}"), words=f"{names}#two")
+    assert words.built(IDS).texts(0) == ["una foto di una tinca.", "molti una tinca", "una tinca"]
+    templates.write_text('["un disegno di {}"]')
+    assert words.built(IDS).texts(1) == ["un disegno di una gallina", "una gallina"]
+
+
+@pytest.mark.parametrize(
+    ("content", "chosen", "message"),
+    [
+        ('{"two": ["{c}"], "three": ["{c}"]}', "", r"it has 2 lists: write FILE.json#NAME; known: two, three"),
+        ('{"two": ["{c}"]}', "#four", "it has no list 'four'; known: two"),
+        ('["{c}"]', "#two", "it is one list, which has no name"),
+        ('{"two": ["{c}", 3]}', "", "expected a list of texts"),
+        ('{"two": {"a": "{c}"}}', "", "expected a list of texts"),
+        ('{"two": [', "", "templates .*t.json: "),
+        ('["a photo"]', "", "exactly one"),
+    ],
+)
+def test_lists_that_cannot_be_are_refused(content: str, chosen: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(content)
+    with pytest.raises(UsageError, match=message):
+        ClassWords(templates=(f"{tmp_path / 't.json'}{chosen}",)).built(IDS)
+
+
 def test_imagenets_ids_become_words_by_the_sets_order() -> None:
     timm = pytest.importorskip("timm")
     class_prompts = load_class_prompts("imagenet-1k")

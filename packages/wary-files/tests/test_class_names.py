@@ -98,7 +98,7 @@ def test_names_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(UsageError, match=message):
             names_from_file(file, IDS)
-    (tmp_path / "names.json").write_text("[]")
+    (tmp_path / "names.json").write_text('{"c1": 1}')
     for path, message in (("names.json", "expected an object"), ("nowhere.txt", "No such file")):
         with pytest.raises(UsageError, match=message):
             names_from_file(tmp_path / path, IDS)
@@ -130,3 +130,15 @@ def test_lines_of_names_with_another_column_are_refused(tmp_path: Path, text: st
 def test_words_with_signs_and_numbers_stay_words(tmp_path: Path, text: str) -> None:
     (tmp_path / "n.txt").write_text(text)
     assert names_from_file(tmp_path / "n.txt", ("a", "b")) == tuple(text.strip().split("\n"))
+
+
+def test_a_list_of_words_is_in_the_order_of_the_classes(tmp_path: Path) -> None:
+    """An object from names to words is looked up; of lists by data set one is chosen."""
+    file = tmp_path / "names.json"
+    file.write_text('["tinca", "gallina"]')
+    assert names_from_file(file, IDS) == ("tinca", "gallina")
+    file.write_text('{"birds": ["a", "b", "c"], "two": ["tinca", "gallina"]}')
+    assert names_from_file(Path(f"{file}#two"), IDS) == ("tinca", "gallina")
+    for wrong, message in (("", "it has 2 lists: write FILE.json#NAME"), ("#birds", "3 lines for 2 classes")):
+        with pytest.raises(UsageError, match=message):
+            names_from_file(Path(f"{file}{wrong}"), IDS)

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wary_files.class_names import by_number, laid_in_order, names_from_file, plain_name
+from wary_files.class_names import by_number, file_and_list, laid_in_order, names_from_file, plain_name, texts_of
 from wary_files.errors import UsageError, unknown
+from wary_files.text import parsed_json
 
 if TYPE_CHECKING:
     from knowledge_prompts import ClassPrompts, KnowledgeSource, PromptSet
@@ -33,7 +34,8 @@ class ClassWords:
     """How the names of classes become texts: templates, a prompt set, words for names, and knowledge.
 
     ``templates`` have ``{}`` for the name, or are built-in sets (``imagenet``: its 80), whose templates are taken with
-    the data's own names. ``prompts`` is one of `built_in_sets`, or one's own file, whose class names stand for
+    the data's own names, or a ``.json`` list of templates; ``FILE.json#NAME`` is one of several lists.
+    ``prompts`` is one of `built_in_sets`, or one's own file, whose class names stand for
     the data's, matched by name; by number where the data's classes are the numbers from 0, or 1, on; of one's own file
     in order where that is the only one. ``words`` is a file from the data's names to words, or of a line per class.
     ``knowledge`` is ``wordnet``, a dump of Wiktextract, a ``.json`` of descriptors, a folder of ELEVATER's files, or
@@ -132,8 +134,11 @@ class ClassWords:
 
         texts: list[str] = []
         for template in self.templates:
-            named = "{}" not in template and (template in _SETS or template in built_in_sets())
-            texts += load_class_prompts(_SETS.get(template, template)).templates if named else [template]
+            if "{" not in template and (template in _SETS or template in built_in_sets()):
+                texts += load_class_prompts(_SETS.get(template, template)).templates
+            else:
+                file, chosen = file_and_list(template)
+                texts += _templates_in(file, chosen) if file.suffix == ".json" else [template]
         return tuple(dict.fromkeys(texts))
 
     def _matched(self, classes: Sequence[str], base: ClassPrompts) -> list[str]:
@@ -168,6 +173,16 @@ class ClassWords:
         live = WordNet() if "wordnet" in self.knowledge else None
         listed = [_spec(source) for source in self.knowledge if source != "wordnet"]
         return gather_sources(prompts, wordnet=live, sources=listed)
+
+
+def _templates_in(file: Path, chosen: str) -> list[str]:
+    """Templates of a file, with ``{}`` or ``{c}`` for the name."""
+    where = f"templates {file}"
+    try:
+        content = parsed_json(file.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
+    return [text.replace("{c}", "{}") for text in texts_of(content, chosen, where)]
 
 
 _NUMBERED = re.compile(r"([0-9]{1,6})[._-]+(?=.*[^\W\d_])(.+)", re.DOTALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
+from typing import Any
 
 from wary_files.errors import UsageError
 from wary_files.text import parsed_json
@@ -126,7 +127,8 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
     words (``apple``), a line ``apple tree`` could be either, so a tab has to stand between, or the file to be ``.csv``.
 
     Args:
-        path: a ``.json`` object from names to words, a ``.csv``, or a text file.
+        path: a ``.json`` object from names to words, a ``.json`` list in the classes' order, a ``.csv``, or a text
+            file. ``FILE.json#NAME`` is one of the lists of an object of such, as CLIP_benchmark has them by language.
         classes: names of classes, in the order of their indices.
 
     Raises:
@@ -140,6 +142,7 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
         >>> names_from_file(path, ["c2", "c10"])
         ('owl', 'kite')
     """
+    path, chosen = file_and_list(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -149,8 +152,11 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
             content = parsed_json(text)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"class names {path}: not JSON ({error})") from error
+        where = f"class names {path}"
+        if isinstance(content, list) or chosen or _has_lists(content):
+            return laid_in_order(classes, texts_of(content, chosen, where), where)
         if not isinstance(content, dict) or not all(isinstance(words, str) for words in content.values()):
-            raise UsageError(f"class names {path}: expected an object from the data's names to words")
+            raise UsageError(f"{where}: expected an object from the data's names to words, or a list of words")
         return _looked_up(path, content, classes)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     by_name = _by_name(path, lines, set(classes))
@@ -158,6 +164,52 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
         return _looked_up(path, by_name, classes)
     _refuse_columns(path, lines, set(classes))
     return laid_in_order(classes, lines, f"class names {path}")
+
+
+def file_and_list(path: str | Path) -> tuple[Path, str]:
+    """Return a file, and the name of the list in it that ``FILE.json#NAME`` chooses; empty for none.
+
+    Example:
+        >>> file, name = file_and_list("it_classnames.json#imagenet1k")
+        >>> file.name, name
+        ('it_classnames.json', 'imagenet1k')
+    """
+    file, _, name = str(path).rpartition("#")
+    return (Path(file), name) if file.lower().endswith(".json") else (Path(path), "")
+
+
+def texts_of(content: Any, chosen: str, where: str) -> list[str]:
+    """Return the texts of a JSON list, or of one of an object's lists.
+
+    Args:
+        content: parsed JSON.
+        chosen: name of the list, empty for the only one.
+        where: file, for errors.
+
+    Raises:
+        UsageError: no such list, several and none chosen, or values that are not texts.
+
+    Example:
+        >>> texts_of({"pets": ["un gatto", "un cane"]}, "", "it.json")
+        ['un gatto', 'un cane']
+    """
+    if isinstance(content, dict):
+        if not chosen and len(content) == 1:
+            chosen = next(iter(content))
+        if chosen not in content:
+            known = ", ".join(list(content)[:8]) + " …" * (len(content) > 8)
+            problem = f"it has no list {chosen!r}" if chosen else f"it has {len(content)} lists: write FILE.json#NAME"
+            raise UsageError(f"{where}: {problem}; known: {known}")
+        content = content[chosen]
+    elif chosen:
+        raise UsageError(f"{where}: it is one list, which has no name, so that #{chosen} cannot choose one")
+    if not isinstance(content, list) or not content or not all(isinstance(text, str) and text for text in content):
+        raise UsageError(f"{where}: expected a list of texts, none of them empty")
+    return content
+
+
+def _has_lists(content: object) -> bool:
+    return isinstance(content, dict) and any(isinstance(value, list) for value in content.values())
 
 
 def _by_name(path: Path, lines: Sequence[str], classes: Set[str]) -> dict[str, str]:

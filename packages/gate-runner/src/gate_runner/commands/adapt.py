@@ -35,7 +35,7 @@ Templates = Annotated[
     list[str] | None,
     typer.Option(
         help="Prompt of a class; {} stands for its name. Several are averaged. 'a photo of a {}' by default; imagenet "
-        "stands for its 80 templates, with your own names.",
+        "stands for its 80 templates, with your own names, and FILE.json#NAME for a list in a file.",
     ),
 ]
 Prompts = Annotated[
@@ -43,7 +43,11 @@ Prompts = Annotated[
     typer.Option(help="Prompt set: imagenet, oxford-flower-102, … (its names and templates), a .json or a .txt."),
 ]
 Words = Annotated[
-    str, typer.Option(help="File of words for class folders: .json, lines of ID and words, or a line per class.")
+    str,
+    typer.Option(
+        help="File of words for class folders: .json, FILE.json#NAME for a list in it, lines of ID and words, or a "
+        "line per class."
+    ),
 ]
 Knowledge = Annotated[
     list[str] | None,
