@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oven_retrieval import (
     STEPS,
     Entity,
+    KnowledgeBase,
     add_entities,
     build_kb,
     build_name_index,
@@ -150,3 +151,11 @@ def test_scripts_without_spaces():
     assert bigrams("かﾞ") == words("が") == ["が"]
     assert bigrams("O'Brien 2") == words("O'Brien 2")
     assert bigrams("!!") == ["!", "!"]
+
+
+def test_sound_marks_that_stand_alone_belong_to_their_kana():
+    kb = KnowledgeBase.from_names(["パイプオルガン", "バイオリン", "鳥インフルエンザ"])
+    for text in ("ハ゜イフ゜オルカ゛ン", "ﾊ゜ｲﾌ゜ｵﾙｶ゛ﾝ", "ハ\u309aイフ\u309aオルカ\u3099ン"):
+        (found, *_) = kb.link(text)
+        assert found.name == "パイプオルガン"
+        assert found.step in ("exact name", "folded name")
