@@ -15,6 +15,7 @@ from PIL import Image
 
 from gate_runner import adapt
 from gate_runner.choosing.choice import choose
+from gate_runner.cli import main
 from gate_runner.commands.run import own_folder
 from gate_runner.errors import UsageError
 from gate_runner.settings import Settings
@@ -88,6 +89,26 @@ def test_an_image_is_encoded_once_from_the_choice_to_predictions(
     assert times == [1] * len(files)
     with np.load(tmp_path / "features.npz") as arrays:
         assert len(arrays["features"]) == len(files)
+
+
+def test_what_was_predicted_is_not_encoded_again_for_labels(
+    photos: Path, tmp_path: Path, seen: Counter[tuple[str, bytes]], cold_cache: Callable[[], Path]
+) -> None:
+    adapt(photos / "train", output=tmp_path / "a", save=tmp_path / "head", encoder="micro-clip", device="cpu")
+    new, labelled = photos / "test", tmp_path / "labelled.csv"
+    (new / "red" / "broken.png").write_bytes(b"no image")
+    files = sorted(new.rglob("*.png"))
+    labelled.write_text("file,label\n" + "".join(f"{file},{file.parent.name}\n" for file in files))
+    seen.clear()
+    predict = ["adapt", "predict", str(tmp_path / "head"), str(new), "--device", "cpu"]
+    for further, name in (([], "first.csv"), (["--labels", str(labelled)], "second.csv")):
+        with pytest.raises(SystemExit, match=r"^1$"):  # one file cannot be read
+            main([*predict, *further, "--output", str(tmp_path / name)])
+    assert sorted(seen.values()) == [1] * (len(files) - 1)
+    first, second = ((tmp_path / name).read_text() for name in ("first.csv", "second.csv"))
+    assert first == second
+    (row,) = [line for line in first.splitlines() if "broken" in line]
+    assert "cannot be read as an image" in row
 
 
 def test_plain_features_are_the_columns_of_read_outs(

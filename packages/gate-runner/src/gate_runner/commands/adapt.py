@@ -231,7 +231,7 @@ def predict(
                 top=top,
                 batch_size=batch_size,
                 progress=progress,
-                keep=bool(true),
+                keep=True,
                 coverage=coverage,
                 known=known,
             ),

@@ -27,6 +27,8 @@ Progress = Callable[[str, int, int], None]
 """Told of a phase, how much of it is done, and of how much."""
 
 
+_TOGETHER = 1024
+"""Images that go through the feature cache together: one segment of it, and the first answers after so many."""
 PLAIN = Sets(1.0)
 """No set, and probabilities as the softmax gives them."""
 
@@ -66,12 +68,8 @@ def predictions(
     sets: Sets = PLAIN,
 ) -> Iterator[Prediction]:
     """Classes and probabilities of image files, see `Head.predict`, whose module imports this one."""
-    rows = _from_cache(head, files, batch_size, progress) if keep and files else None
-    if rows is not None:
-        for start in range(0, len(files), batch_size):
-            batch = files[start : start + batch_size]
-            scores = head.scores_of(rows[start : start + batch_size])
-            yield from _ranked(head, batch, dict.fromkeys(range(len(batch))), scores, {}, top, sets)
+    if keep and not head.card["part"]:  # weights that were trained with the head are nobody else's
+        yield from _with_cache(head, files, top, batch_size, progress, sets)
         return
     transform = head.encoder.transform if head.card.get("transform") else None
     read = partial(_read_pictures, side=head.encoder.image_size, transform=transform)
@@ -258,20 +256,54 @@ def _of_batch(
     yield from _ranked(head, files, images, scores, errors, top, sets)
 
 
-def _from_cache(head: Any, files: Sequence[str], batch_size: int, progress: Progress | None) -> Rows | None:
-    """Features of all files, kept as those of a run are; None where one of them cannot be read."""
+def _with_cache(
+    head: Any, files: Sequence[str], top: int, batch_size: int, progress: Progress | None, sets: Sets
+) -> Iterator[Prediction]:
+    """The same through the feature cache, in parts: what runs encoded is read, and what is new is kept."""
     from vision_features.features import FeatureCache, encode_pictures
 
     encoder, transform = head.encoder, head.encoder.transform if head.card.get("transform") else None
-    if head.card["part"]:  # its weights are the head's own, and nobody else's
-        return None
-    report = (lambda done, total: None) if progress is None else (lambda done, total: progress("encode", done, total))
-    try:
-        cache = FeatureCache.of(encoder, head.card["encoder"]["fingerprint"])
-        pictures = Pictures.of(list(files), encoder.image_size)
+    cache = FeatureCache.of(encoder, head.card["encoder"]["fingerprint"])
+
+    def encoded(start: int, part: Sequence[str]) -> Rows:
+        def report(done: int, total: int) -> None:
+            if progress is not None:
+                progress("predict", start + done, len(files))
+
+        pictures = Pictures.of(list(part), encoder.image_size)
         return encode_pictures(cache, encoder, pictures, head.kind, "images", batch_size, report, transform=transform)
-    except DataError:
-        return None
+
+    for start in range(0, len(files), max(batch_size, _TOGETHER)):
+        part, errors = files[start : start + max(batch_size, _TOGETHER)], dict[int, str]()
+        try:
+            rows: Rows | None = encoded(start, part)
+        except DataError:
+            errors = _errors(part, encoder.image_size)
+            if not errors:
+                raise
+            sound = [file for place, file in enumerate(part) if place not in errors]
+            rows = encoded(start, sound) if sound else None
+        at = 0
+        for first in range(0, len(part), batch_size):
+            batch = part[first : first + batch_size]
+            inside = {place - first: text for place, text in errors.items() if first <= place < first + len(batch)}
+            places = [place for place in range(len(batch)) if place not in inside]
+            scores = None if rows is None or not places else head.scores_of(rows[at : at + len(places)])
+            at += len(places)
+            yield from _ranked(head, batch, places, scores, inside, top, sets)
+        if progress is not None:
+            progress("predict", start + len(part), len(files))
+
+
+def _errors(files: Sequence[str], side: Size) -> dict[int, str]:
+    """Why files cannot be read, by place."""
+    errors: dict[int, str] = {}
+    for place, file in enumerate(files):
+        try:
+            _ = Pictures.of([file], side)[0]
+        except DataError as error:
+            errors[place] = str(error)
+    return errors
 
 
 def _ranked(
