@@ -133,13 +133,23 @@ def test_a_folder_of_classes_is_checked_as_ones_own(tmp_path: Path, capsys: pyte
     assert not any("cifar100" in line for line in shown)
     (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit) as done:
-        main(["check-data", str(tmp_path / "empty")])  # nothing of anybody's: what GATE's sets would need
-    assert "cifar100" in capsys.readouterr().out
+        main(["check-data", str(tmp_path / "empty")])  # nothing of anybody's
+    assert done.value.code == 1
+    printed = capsys.readouterr()
+    assert not printed.out
+    sets, own = printed.err.splitlines()
+    assert "none of GATE's 31 data sets" in sets
+    assert f"gate-runner check-data {tmp_path / 'empty'} cifar100 " in sets
+    assert f"gate-runner new {tmp_path / 'empty'} makes a benchmark of it" in own
+    with pytest.raises(SystemExit):
+        main(["check-data", str(tmp_path / "empty"), "cifar100"])
+    assert "cifar-100-python.tar.gz" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["check-data", str(tmp_path / "empty"), "--json"])
+    assert len(json.loads(capsys.readouterr().out)) == 31
 
 
-def test_why_a_folder_is_not_ones_own_is_said_below_the_missing_sets(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_why_a_folder_is_not_ones_own_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for split in ("train", "val"):
         for kind in ("images", "labels"):
             (tmp_path / kind / split).mkdir(parents=True)
@@ -150,6 +160,5 @@ def test_why_a_folder_is_not_ones_own_is_said_below_the_missing_sets(
         main(["check-data", str(tmp_path)])
     assert ended.value.code == 1
     printed = capsys.readouterr()
-    assert "food101       missing" in printed.out
-    assert "it is no folder of your own data: " in printed.err
+    assert "it is not a folder of your own data: " in printed.err
     assert "'nc' is 3, and 'names' has 2" in printed.err

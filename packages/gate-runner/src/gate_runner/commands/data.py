@@ -134,12 +134,15 @@ def check_data(
     if own is not None and reports[0].counts:
         lines += summary(own, root)
     copies = _near(originals, reports, root, page, encoder) if near else {}
+    if own_fault:
+        for sentence in _unrecognised(root, own_fault, reports):
+            echo(sentence, err=True)
     if json:
         rows = [asdict(report) for report in reports]
         echo_json(
             [{**row, "near": _listed(copies[name])} if (name := row["benchmark"]) in copies else row for row in rows]
         )
-    else:
+    elif not own_fault:
         for line in lines:
             echo(line)
         for report in reports:
@@ -153,10 +156,21 @@ def check_data(
                 echo(sentence)
         if page is not None:
             echo(f"wrote {page}")
-    if own_fault:
-        echo(f"none of these sets are in {root}, and it is no folder of your own data: {own_fault}", err=True)
     if own_fault or any(report.state == "wrong" for report in reports):
         raise typer.Exit(1)
+
+
+def _unrecognised(root: Path, own_fault: str, reports: Sequence[Found]) -> Iterator[str]:
+    """Say in two lines what was looked for in a folder, and how it becomes a benchmark."""
+    first = reports[0].benchmark
+    yield (
+        f"{root} holds the original files of none of GATE's {len(reports)} data sets; "
+        f"gate-runner check-data {root} {first} prints which files {first} needs"
+    )
+    yield (
+        f"it is not a folder of your own data: {own_fault}; expected a folder of images for each class, or a table of "
+        f"files and labels: gate-runner new {root} makes a benchmark of it"
+    )
 
 
 _GROUPS = 5
