@@ -202,6 +202,24 @@ def test_a_job_that_slurm_takes_its_node_from_does_not_fail(in_a_job: bool) -> N
     assert process.returncode == (-signal.SIGKILL if in_a_job else -signal.SIGTERM)
 
 
+@pytest.mark.parametrize(
+    ("state", "gone"),
+    [("RUNNING", False), ("SIGNALING", False), ("SUSPENDED", False), ("", False),
+     ("PENDING", True), ("CANCELLED", True), ("COMPLETING", True), ("TIMEOUT", True)],
+)  # fmt: skip
+def test_a_job_goes_if_its_own_state_says_so(
+    state: str, gone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last job of array 1 has the number 1, and its warning before preemption reaches it as SIGNALING."""
+    rows = f"1_0|RUNNING|0:09|None|a.sh\n1_1|COMPLETED|0:09|None|a.sh\n{f'1_2|{state}|0:09|None|a.sh' if state else ''}"
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f"#!/bin/sh\ncat <<'END'\n{rows}\nEND\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    array = {"SLURM_ARRAY_JOB_ID": "1", "SLURM_ARRAY_TASK_ID": "2"}
+    assert jobs.taken({"SLURM_JOB_ID": "1", **array}) is gone
+
+
 def test_jobs_that_still_run_are_slurms_word_alone(tmp_path: Path) -> None:
     folder = tmp_path / "slurm" / "drawn"
     jobs.note_parts(folder, [("digits", 0), ("digits", 1), ("cifar100", 0)])

@@ -45,6 +45,8 @@ _OVER = {
     "TIMEOUT": "it reached SLURM's time limit (executor_options timeout_min)",
 }
 """States in which SLURM does nothing more for a job, in words; one that is queued again is in none of them."""
+_HOLDING = ("RUNNING", "SIGNALING", "SUSPENDED", "STOPPED", "RESIZING")
+"""States of a job that has its node and keeps it; SLURM shows SIGNALING until a signal has reached the node."""
 
 
 class Job(NamedTuple):
@@ -122,17 +124,21 @@ def _output(*command: str) -> str:
     return answer.stdout
 
 
-def taken(number: str) -> bool:
-    """Whether SLURM takes this job's node from it now; False also where SLURM does not answer.
+def taken(environment: Mapping[str, str]) -> bool:
+    """Whether SLURM takes the node from the job of an environment now; False also where SLURM does not answer.
 
-    Before SLURM kills a job, for whatever reason, it no longer calls it running. A job that is only warned, because its
-    grace before preemption begins, still runs.
+    Before SLURM kills a job, for whatever reason, it calls it neither running nor signalled. A job that is only warned,
+    because its grace before preemption begins, is in one of these states. The number of the last job of an array is the
+    array's, which `squeue` answers with all of its jobs.
     """
+    number = environment["SLURM_JOB_ID"]
+    if "SLURM_ARRAY_TASK_ID" in environment:
+        number = f"{environment['SLURM_ARRAY_JOB_ID']}_{environment['SLURM_ARRAY_TASK_ID']}"
     try:
-        jobs = ask(f"--jobs={number}")
+        job = ask(f"--jobs={number}").get(number)
     except (OSError, subprocess.SubprocessError):
         return False
-    return bool(jobs) and all(job.state != "RUNNING" for job in jobs.values())
+    return job is not None and job.state not in _HOLDING
 
 
 class Watch:

@@ -81,7 +81,7 @@ def _leave_when_taken(slot: WorkerProcess) -> None:
         return
 
     def leave(number: int, frame: object) -> None:
-        if not jobs.taken(os.environ["SLURM_JOB_ID"]):
+        if not jobs.taken(os.environ):
             return
         with suppress(OSError, AttributeError):
             os.killpg(slot.process.pid, signal.SIGKILL)  # type: ignore[union-attr]
