@@ -498,6 +498,28 @@ def test_what_cannot_be_read_is_left_out_and_listed_on_request(
     assert "7.png" in data.note
 
 
+def test_results_and_reports_name_no_folder_above_the_data(tmp_path: Path) -> None:
+    names = [picture(tmp_path / "d" / f"{name}{index}.png", name, index) for name in COLOURS for index in range(12)]
+    lines = [
+        f"d/{name},{name[:-5].rstrip('0123456789')},{'train' if at % 4 else 'test'}" for at, name in enumerate(names)
+    ]
+    rows(tmp_path, "file,label,split", [*lines, "d/blue0.png,blue,train"])
+    path = toml(
+        tmp_path,
+        '[benchmark]\nid = "t"\n[data]\nkind = "table"\ntable = "all.csv"\nimage = "file"\n'
+        '[splits]\ncolumn = "split"\ntrain = "train"\ntest = "test"\n',
+    )
+    (run,) = gate_runner.run(str(path), output=tmp_path / "a", limit=20, show=False)
+    assert "1 file is tested on and trained or validated on, such as d/blue0.png" in run.note
+    assert str(tmp_path) not in gate_runner.report(tmp_path / "a")
+    (tmp_path / "d" / names[1]).write_text("no image")
+    (failed,) = gate_runner.run(str(path), output=tmp_path / "b", show=False)
+    assert f"d/{names[1]} cannot be read as an image" in failed.reason
+    for folder in ("a", "b"):
+        (stored,) = (tmp_path / folder / "results").iterdir()
+        assert str(tmp_path) not in stored.read_text()
+
+
 BOXES = '[benchmark]\nid = "b"\ntask = "detection"\n[data]\nkind = "coco"\ntable = "boxes.json"\nroot = "images"\n'
 
 

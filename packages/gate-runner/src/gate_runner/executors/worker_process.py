@@ -209,6 +209,6 @@ def failed(unit: EvalUnit, opening: EncoderInfo, reason: str, seconds: float = 0
     result = replace(unit.blank(opening.description), reason=reason, seconds={"total": seconds})
     try:
         with unit.folder.working(unit.name, unit.seed, wait=_DYING):
-            return unit.folder.save(result, None)
+            return unit.save(result, None)
     except BusyError as error:
         return LockedElsewhere(unit.name, unit.seed, error.owner)

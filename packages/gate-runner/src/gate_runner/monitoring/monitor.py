@@ -253,7 +253,7 @@ class Monitor:
             seconds={**job.phases.seconds, "total": time.monotonic() - start},
         )
         with self.folder.working(part.name, part.seed, wait=30):
-            self.folder.save(result, outcome.samples, predicted=outcome.predicted)
+            part.save(result, outcome.samples, predicted=outcome.predicted)
         return outcome.scores
 
     def _loaded(self, part: EvalUnit, encoder: Encoder) -> Data[Any]:

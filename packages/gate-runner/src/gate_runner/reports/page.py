@@ -12,6 +12,7 @@ from gate_runner.reports import tiers
 from gate_runner.reports.contents import Contents, gather
 from gate_runner.reports.differences import differences
 from gate_runner.reports.pictures import Roots, examples
+from gate_runner.reports.places import brief
 from gate_runner.reports.ranks import between, on_other_benchmarks, ranks
 from gate_runner.reports.reliability import reliability
 from gate_runner.reports.scores import scores_table, task_types
@@ -195,7 +196,7 @@ def _origin(run: StoredRun) -> list[tuple[str, str]]:
     """Where a run's figures come from."""
     encoder = run.manifest["identity"]["encoder"]
     entries = [
-        ("Folder", str(run.path)),
+        ("Folder", brief(str(run.path))),
         ("Encoder", str(encoder.get("spec", ""))),
         ("Weights", f"{encoder['parameters']:,} parameters" if encoder.get("parameters") else "not visible"),
         ("Fingerprint", str(encoder.get("fingerprint") or "none")),
@@ -204,7 +205,7 @@ def _origin(run: StoredRun) -> list[tuple[str, str]]:
         hardware, versions = last.get("hardware", {}), last.get("versions", {})
         machine = [str(hardware.get("processor", "")), f"{hardware.get('cores')} cores" if hardware else ""]
         entries += [
-            ("Last command", " ".join(map(str, last.get("command", [])))),
+            ("Last command", " ".join(brief(str(word)) for word in last.get("command", []))),
             ("Machine", ", ".join(filter(None, (*machine, *map(str, hardware.get("gpus", [])))))),
             ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
             ("Git revision", str(last.get("git") or "none")),

@@ -18,6 +18,7 @@ from gate_data.ragged import Outcomes, Ragged, taken
 from gate_runner.charts.markup import folded, joined, note, piece
 from gate_runner.errors import UsageError
 from gate_runner.reports.contents import Contents, Row
+from gate_runner.reports.places import brief
 from gate_runner.runs.item_subsets import samples_asked
 from gate_runner.runs.unit import pooled
 from gate_runner.tasks.registry import known_task_type
@@ -175,7 +176,7 @@ def _reload_samples(
             data = pooled(data)
     except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without images
         message = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
-        return None, f"its data cannot be made again: {message}"
+        return None, f"its data cannot be made again: {brief(message)}"
     if data.digest() != result.data.get("sha256"):
         return None, "the data made now are not those of the run (their digests differ)"
     if len({samples_asked(tested) for _, tested in results}) > 1:

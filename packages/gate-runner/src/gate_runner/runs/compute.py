@@ -61,7 +61,7 @@ def run_unit(
             phases = Phases(meter.around)
             try:
                 result, outcome, tested_rows = _compute(unit, encoder, description, progress, phases, start)
-                return folder.save(
+                return unit.save(
                     replace(result, energy=meter.read()),
                     outcome.samples,
                     predicted=outcome.predicted,
@@ -72,7 +72,7 @@ def run_unit(
                 raise
             except NotApplicableError as error:
                 seconds = {**phases.seconds, "total": time.perf_counter() - start}
-                return folder.save(
+                return unit.save(
                     replace(unit.blank(description), status="skipped", reason=str(error), seconds=seconds), None
                 )
             except Exception as error:
@@ -85,7 +85,7 @@ def run_unit(
                     failed = replace(
                         unit.blank(description), reason=_reason(error), seconds=seconds, energy=meter.read()
                     )
-                    return folder.save(failed, None, traceback.format_exc())
+                    return unit.save(failed, None, traceback.format_exc())
                 unit = smaller
             release()  # outside of the except clause, where the traceback no longer holds the tensors
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ from wary_files.limits import refuse_special
 
 if TYPE_CHECKING:  # it imports torch
     from gate_data.data import Data
+    from gate_data.ragged import Outcomes
     from gate_data.request import Size
 
 _LOG = logging.getLogger(__name__)
@@ -148,6 +151,17 @@ class EvalUnit:
                 f"{str(stored.data.get('sha256'))[:12]}, now {now[:12]}): choose another --output"
             )
 
+    def save(self, result: Result, samples: Outcomes | None, traceback: str = "", **arrays: Any) -> Result:
+        """Write a result as `RunFolder.save`, with note and reason that name no folder above the run's and the data's.
+
+        A result is handed on: its paths start at the data root, a benchmark's file or the run folder.
+        """
+        folders = [self.output]
+        if (root := self.benchmark.root_of(self.source, self.settings.data_root)) is not None:
+            folders.append(root)
+        texts = {name: without_folders(getattr(result, name), folders) for name in ("note", "reason")}
+        return self.folder.save(replace(result, **texts), samples, traceback, **arrays)
+
     def blank(self, description: Mapping[str, Any]) -> Result:
         """A failed result without a reason, to be filled in."""
         return Result(
@@ -160,6 +174,20 @@ class EvalUnit:
             settings=self.settings.identity(),
             encoder=description,
         )
+
+
+def without_folders(text: str, folders: Iterable[Path]) -> str:
+    """Return a text whose absolute paths below the folders start at them.
+
+    Example:
+        >>> without_folders("/home/ann/birds/a.jpg is a copy of /home/ann/owls/b.jpg", [Path("/home/ann/birds")])
+        'a.jpg is a copy of /home/ann/owls/b.jpg'
+    """
+    places = sorted({os.path.join(str(folder.absolute()), "") for folder in folders}, key=len, reverse=True)  # noqa: PTH118
+    for place in places:
+        if place != os.sep:
+            text = re.sub(rf"(?<![\w./\\-]){re.escape(place)}", "", text)
+    return text
 
 
 def halved(unit: EvalUnit, phase: str) -> EvalUnit | None:
