@@ -156,6 +156,6 @@ def test_scripts_without_spaces():
 def test_sound_marks_that_stand_alone_belong_to_their_kana():
     kb = KnowledgeBase.from_names(["パイプオルガン", "バイオリン", "鳥インフルエンザ"])
     for text in ("ハ゜イフ゜オルカ゛ン", "ﾊ゜ｲﾌ゜ｵﾙｶ゛ﾝ", "ハ\u309aイフ\u309aオルカ\u3099ン"):
-        (found, *_) = kb.link(text)
-        assert found.name == "パイプオルガン"
-        assert found.step in ("exact name", "folded name")
+        (entity, *_) = kb.link(text)
+        assert entity.name == "パイプオルガン"
+        assert entity.step in ("exact name", "folded name")

@@ -159,8 +159,8 @@ class EvalUnit:
         folders = [self.output]
         if (root := self.benchmark.root_of(self.source, self.settings.data_root)) is not None:
             folders.append(root)
-        texts = {name: without_folders(getattr(result, name), folders) for name in ("note", "reason")}
-        return self.folder.save(replace(result, **texts), samples, traceback, **arrays)
+        note, reason = (without_folders(text, folders) for text in (result.note, result.reason))
+        return self.folder.save(replace(result, note=note, reason=reason), samples, traceback, **arrays)
 
     def blank(self, description: Mapping[str, Any]) -> Result:
         """A failed result without a reason, to be filled in."""
