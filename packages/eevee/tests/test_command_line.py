@@ -79,6 +79,7 @@ def test_own_table_end_to_end(tmp_path, capsys):
         (["select", "-k", "3", "--twins", "-1"], "--twins is -1.0"),
         (["select", "--budget", "5"], "has no cost"),
         (["check", "--table", "absent.csv"], "absent.csv: cannot be read"),
+        (["check", "--table", "gatee"], "no file and no shipped table 'gatee'; there are gate, gate-full, mieb"),
         (["pareto", "--tiers", "small"], "'small'; expected NAME=COST"),
         (["predict", "--subset", "acdc", "--scores", "absent.csv"], "absent.csv: cannot be read"),
         (["report", "--output", "x"], "neither --result nor -k"),

@@ -62,6 +62,7 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
     [
         (["run", "smal"], "unknown pack or benchmark 'smal'; nearest: small"),
         (["run", "cifar10"], "nearest: cifar100"),
+        (["run", "micro/minni"], "unknown pack or benchmark 'micro/minni'; nearest: micro/mini"),
         (["run", "small", "--encoder", "micro-klip"], "unknown encoder 'micro-klip'; nearest: micro-clip"),
         (
             ["run", "digits", "--encoder", "timm:resnet19/random", "--isolate", "none"],

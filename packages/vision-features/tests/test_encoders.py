@@ -66,6 +66,13 @@ def test_specs_are_read(text: str, source: str, name: str, weights: str | None) 
         ("lab.models:", "unknown encoder"),
         ("", "unknown encoder"),
         ("runs/gone", "no such spec, and the folder of that name is not there"),
+        (
+            "openai/clip-vit-base-patch32",
+            "is not there; a model of Hugging Face's hub is hf:openai/clip-vit-base-patch32",
+        ),
+        ("ViT-B-32", "open_clip has a model of that name: open_clip:ViT-B-32/WEIGHTS"),
+        ("ViT-B-32/openai", "open_clip has a model of that name: open_clip:ViT-B-32/openai"),
+        ("resnet18", "timm has a model of that name: timm:resnet18"),
         ("/", "no such spec, and the folder of that name holds no trained encoder"),
         ("timm:@224", "names no model"),
         ("timm:test_vit@/random", "whole number of pixels from 16 to 4096 after '@'"),

@@ -88,7 +88,10 @@ def _text_of(source: Any, layout: Layout | None) -> tuple[str, str, str]:
             raise EeveeError(
                 f"table is a {type(source).__name__}; expected a name, a file, a data frame or a ResultTable"
             )
-        return read_text(Path(source)), Path(source).name, str(source)
+        path = Path(source)
+        if not path.exists() and path.name == str(source) and not path.suffix:
+            raise EeveeError(f"no file and no shipped table {str(source)!r}; there are {', '.join(SHIPPED)}")
+        return read_text(path), path.name, str(source)
     if not hasattr(source, "columns"):
         raise EeveeError("table is one column; expected a data frame of models by benchmarks")
     if source.columns.nlevels > 1:  # benchmarks and their metrics

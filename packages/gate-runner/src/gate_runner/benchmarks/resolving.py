@@ -48,7 +48,8 @@ def resolve(names: Iterable[str]) -> list[Benchmark]:
                     raise UsageError(
                         f"{name} does not exist; expected a pack, a benchmark or a benchmark's file (.toml)"
                     )
-                raise unknown("pack or benchmark", base, {**PACKS, **benchmarks})
+                known = _stand_ins(benchmarks) if name.startswith("micro/") else benchmarks
+                raise unknown("pack or benchmark", base, {**PACKS, **known})
         packed = (_member(member, benchmarks) for member in PACKS.get(base, (base,)))
         members = list(packed) if stand_in is None else [stand_in]
         for plain in members:
@@ -70,6 +71,11 @@ def _stand_in(name: str) -> Benchmark | None:
     if benchmark is None or "micro" not in benchmark.sources:
         return None
     return replace(benchmark, sources={"micro": benchmark.sources["micro"]})
+
+
+def _stand_ins(benchmarks: Mapping[str, Benchmark]) -> dict[str, Benchmark]:
+    """The benchmarks that have a stand-in, by the names that choose it."""
+    return {f"micro/{name}": benchmark for name, benchmark in benchmarks.items() if "micro" in benchmark.sources}
 
 
 def _varied(benchmark: Benchmark, variant: str) -> Benchmark:

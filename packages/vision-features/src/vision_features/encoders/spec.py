@@ -149,10 +149,33 @@ def parse_spec(text: str) -> EncoderSpec:
         return EncoderSpec(text, "tuned", text, None)
     if "/" in text and not colon:
         missing = "is not there" if not Path(text).expanduser().exists() else "holds no trained encoder (card.json)"
-        raise UsageError(f"encoder {text!r}: no such spec, and the folder of that name {missing}")
+        raise UsageError(f"encoder {text!r}: no such spec, and the folder of that name {missing}{_elsewhere(text)}")
+    if not colon and (elsewhere := _elsewhere(text)):
+        raise UsageError(f"unknown encoder {text!r}{elsewhere}")
     plain = (*SHIPPED, "lite", "module")
     forms = [*SHIPPED, "lite:0", *(f"{name}:" for name in _FORMS if name not in plain)]
     raise unknown("encoder", text, [*forms, "module:function", *sorted(plugins)])
+
+
+def _elsewhere(text: str) -> str:
+    """The spec of a model that is called so in a library or on the hub, as the end of an error; empty for none."""
+    model, slash, weights = text.partition("/")
+    if _is_open_clips(model):
+        return f"; open_clip has a model of that name: open_clip:{model}/{weights or 'WEIGHTS'}"
+    if re.fullmatch(r"[a-z0-9_]+", model) and find_spec("timm") is not None:
+        import timm
+
+        if timm.is_model(model):
+            return f"; timm has a model of that name: timm:{text}"
+    return f"; a model of Hugging Face's hub is hf:{text}" if slash and re.fullmatch(r"[\w.-]+", weights) else ""
+
+
+def _is_open_clips(model: str) -> bool:
+    """Whether open_clip has a configuration of that name; it is not imported for that, which takes seconds."""
+    spec = find_spec("open_clip")
+    folders = spec.submodule_search_locations or [] if spec is not None else []
+    named = re.fullmatch(r"[\w.-]+", model) is not None
+    return named and any((Path(folder) / "model_configs" / f"{model}.json").is_file() for folder in folders)
 
 
 def _pixels(text: str, size: str) -> Size:
