@@ -187,7 +187,7 @@ def test_clusters_that_cannot_be_exchanged_are_refused() -> None:
         worse_than_another("acc@1", models, clusters=["a", "a", "a"])
 
 
-@pytest.mark.parametrize("direction", ["max", "Higher", "", None])
+@pytest.mark.parametrize("direction", ["max", "Higher", ""])
 def test_a_direction_that_is_neither_is_refused(direction: str) -> None:
     """It counted as "lower", and the best model was called worse than another."""
     models = [[np.array([1.0, 0.0, 1.0])], [np.array([0.0, 0.0, 1.0])]]

@@ -187,3 +187,14 @@ def test_a_difference_takes_outcomes_of_any_form_and_refuses_masked_and_missing_
         paired_difference("accuracy", first, np.ma.masked_array(second, np.arange(50) < 9))
     with pytest.raises(ValueError, match=r"accuracy: expected numbers, got None"):
         paired_difference("accuracy", first, [None, *second[1:]])
+
+
+@pytest.mark.parametrize(
+    ("share", "trials", "level"),
+    [(1.2, 10, 0.95), (np.nan, 10, 0.95), (0.5, 0, 0.95), (0.5, -3, 0.95), (0.5, np.inf, 0.95), (0.5, 10, 95)],
+)
+def test_wilson_refuses_what_is_not_a_share(share: float, trials: float, level: float) -> None:
+    """NaN had the interval from 0 to 1, negative trials one from 1.6 to -0.6, none a division by zero."""
+    with pytest.raises(ValueError, match=r"expected a share in \[0, 1\], trials above 0 and a level in \(0, 1\), got "):
+        wilson(share, trials, level)
+    assert wilson(1 + 1e-12, 10)[1] == 1.0

@@ -391,3 +391,14 @@ def test_every_interval_refuses_a_level_that_is_none(level: float, resamples: in
     ):
         with pytest.raises(ValueError, match="expected 0 < level < 1 and resamples >= 0"):
             call()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint64, np.int8, np.float64])
+@pytest.mark.parametrize("metric", ["miou", "miou_foreground", "mean_acc", "overall_acc", "dice"])
+def test_label_maps_may_have_any_type(metric: str, kind: type) -> None:
+    """In unsigned bytes, the background of miou_foreground became the class 156, and counted."""
+    rng = np.random.default_rng(0)
+    masks, targets = rng.integers(0, 4, (10, 6, 6)), rng.integers(0, 4, (10, 6, 6))
+    expected = evaluate(metric, masks, targets, resamples=0).value
+    assert evaluate(metric, masks.astype(kind), targets.astype(kind), resamples=0).value == expected
+    assert evaluate(metric, masks, targets.astype(kind), resamples=0).value == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from paired_scores.best import worse_than_another
 from paired_scores.clusters import cluster_interval
 from paired_scores.metrics import wilson
 from paired_scores.slices import slice_scores
@@ -100,3 +101,19 @@ def test_clusters_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="slices: 3 labels for 4 samples"):
         slice_scores("acc@1", np.ones(4), ["a"] * 3)
     assert cluster_interval("acc@1", np.ones(4), [1, 1, 2, 2])[2] == 1.0
+
+
+def test_a_metric_of_which_lower_is_better_needs_no_direction() -> None:
+    """The slice with the smallest error was called the worst one, and the model with the greatest the best."""
+    errors = np.repeat([1.0, 3.0], 50) + np.tile([0.0, 0.1], 50)
+    assert slice_scores("mae", errors, ["near"] * 50 + ["far"] * 50, permutations=99).worst == "far"
+    assert slice_scores("mine", errors, ["near"] * 50 + ["far"] * 50, permutations=99).worst == "near"
+    models = [[errors], [errors + 1]]
+    assert worse_than_another("mae", models) == worse_than_another("mae", models, direction="lower")
+    assert worse_than_another("mae", models)[1] < 0.05
+
+
+@pytest.mark.parametrize("given", [{"level": 95}, {"level": 0}, {"resamples": 0}, {"permutations": 0}])
+def test_slices_refuse_numbers_that_give_intervals_of_nothing(given: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"expected 0 < level < 1, resamples >= 2 and permutations >= 1, got "):
+        slice_scores("acc@1", np.tile([1.0, 0.0], 20), ["a", "b"] * 20, **given)  # type: ignore[arg-type]

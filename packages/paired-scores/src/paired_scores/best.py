@@ -19,6 +19,7 @@ from paired_scores.paired import (
     aligned,
     as_floats,
     difference_of,
+    direction_of,
     holm,
     numbered,
     value_of,
@@ -35,7 +36,7 @@ def worse_than_another(
     metric: str,
     models: Sequence[Sequence[Outcomes]],
     *,
-    direction: Literal["higher", "lower"] = "higher",
+    direction: Literal["higher", "lower"] | None = None,
     seed: int = 0,
     permutations: int = 1_999,
     resamples: int = 1_000,
@@ -64,7 +65,8 @@ def worse_than_another(
     Args:
         metric: a name of `paired_scores.metrics`, or of a metric that is the mean of one number per sample.
         models: at least one; of each, for each seed outcomes of the same samples in the same order.
-        direction: whether higher or lower values are better.
+        direction: whether higher or lower values are better; by default as the metric has it, "higher" for another
+            name.
         seed: of exchanges and resamples.
         permutations: exchanges, at least 1; all of them are taken where they are fewer.
         resamples: of the bootstrap over samples, which Student's test over seeds needs.
@@ -90,8 +92,7 @@ def worse_than_another(
         best, Hansen, Lunde and Nason, Econometrica 79, 2011. Ours counts comparisons with removed models, too, so that
         no assumption about them is needed.
     """
-    if direction not in ("higher", "lower"):
-        raise ValueError(f"direction is {direction!r}, expected 'higher' or 'lower'")
+    sign = 1 if direction_of(metric, direction) == "higher" else -1
     models = [list(seeds) for seeds in models]
     if not models or not models[0] or len({len(seeds) for seeds in models}) > 1:
         raise ValueError(f"seeds by model: {[len(seeds) for seeds in models]}; expected the same number, at least 1")
@@ -110,7 +111,6 @@ def worse_than_another(
     if labels is not None and counts is not None:
         labels = [labels[int(at)] for at in np.flatnonzero(counts)]
     compute = statistic or value_of(metric)
-    sign = 1 if direction == "higher" else -1
     rng = np.random.default_rng(seed)
     count = len(models[0][0])
     if not count:

@@ -365,6 +365,23 @@ def value_of(metric: str) -> Statistic:
     return lambda outcomes, weights: (weights @ outcomes) / weights.sum(axis=1)
 
 
+def direction_of(metric: str, direction: str | None) -> str:
+    """Return "higher" or "lower": the one that was given, or the metric's own; "higher" for one without a name here.
+
+    Raises:
+        ValueError: another direction; shows it.
+
+    Example:
+        >>> direction_of("mae", None), direction_of("my score", None)
+        ('lower', 'higher')
+    """
+    if direction is None:
+        return METRICS[metric].direction if metric in METRICS else "higher"
+    if direction not in ("higher", "lower"):
+        raise ValueError(f"direction is {direction!r}, expected 'higher' or 'lower'")
+    return direction
+
+
 def _of_means(a: Any, b: Any) -> Difference:
     """For a mean of one number per sample: (which samples are exchanged, weights) to its difference."""
     return lambda swap, weights: ((1 - 2 * swap) * weights) @ (b - a) / weights.sum(axis=1)

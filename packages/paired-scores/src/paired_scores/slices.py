@@ -13,7 +13,7 @@ from paired_scores.labels import as_labels, cluster_labels
 from paired_scores.metrics import METRICS, score_outcomes, wilson
 from paired_scores.metrics.arrays import UndefinedMetricError
 from paired_scores.metrics.score import resamples_of
-from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, holm, numbered, value_of
+from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, direction_of, holm, numbered, value_of
 
 __all__ = ["Slice", "Slices", "slice_scores"]
 
@@ -79,7 +79,7 @@ def slice_scores(
     outcomes: Outcomes,
     slices: Sequence[str],
     *,
-    direction: str = "higher",
+    direction: str | None = None,
     clusters: Sequence[Hashable] | None = None,
     seed: int = 0,
     resamples: int = 2000,
@@ -101,7 +101,7 @@ def slice_scores(
         metric: a name of `paired_scores.metrics`, or of a metric that is the mean of one number per sample.
         outcomes: of each sample, along the first axis.
         slices: the slice of each sample.
-        direction: ``"higher"`` or ``"lower"`` is better.
+        direction: ``"higher"`` or ``"lower"`` is better; by default as the metric has it, "higher" for another name.
         clusters: a label for each sample; samples with the same label belong together.
         seed: of all draws.
         resamples: of bootstraps.
@@ -110,7 +110,8 @@ def slice_scores(
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own.
 
     Raises:
-        ValueError: not a label for each sample.
+        ValueError: not a label for each sample, another direction, a level outside (0, 1), fewer than 2 resamples or
+            1 permutation.
 
     Example:
         >>> right = np.array([1.0] * 80 + [0.0] * 20 + [1.0] * 95 + [0.0] * 5)
@@ -122,8 +123,11 @@ def slice_scores(
         Holm, Scandinavian Journal of Statistics 6, 1979. Andrews, Kitagawa and McCloskey, Inference on
         Winners, Quarterly Journal of Economics 139, 2024.
     """
-    if direction not in ("higher", "lower"):
-        raise ValueError(f"direction is {direction!r}, expected 'higher' or 'lower'")
+    sign = 1.0 if direction_of(metric, direction) == "higher" else -1.0
+    if not 0 < level < 1 or resamples < 2 or permutations < 1:
+        raise ValueError(
+            f"expected 0 < level < 1, resamples >= 2 and permutations >= 1, got {level}, {resamples}, {permutations}"
+        )
     names = list(map(str, as_labels(slices, "slices", missing=True)))
     if len(names) != len(outcomes):
         raise ValueError(f"slices: {len(names)} labels for {len(outcomes)} samples; expected one for each")
@@ -154,7 +158,6 @@ def slice_scores(
     total = None if groups is None else len(np.unique(groups))
     if len(able) < 2:
         return Slices(tuple(rows), clusters=total)
-    sign = 1.0 if direction == "higher" else -1.0
     rest = _values(fast, outcomes, parts, len(order), others=True)
     differences = values - rest
     count = _permutations(permutations, len(names), len(order))

@@ -347,7 +347,8 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
 
 def _foreground_counts(predictions: Array, targets: Array) -> Floats:
     """`_mask_counts` of the pixels whose true class is not 0."""
-    return _mask_counts(predictions, np.where(targets == 0, IGNORED, targets))
+    signed = targets if targets.dtype.kind == "f" else targets.astype(np.int64)  # bytes hold no -100
+    return _mask_counts(predictions, np.where(targets == 0, IGNORED, signed))
 
 
 def _refuse_unlabelled(outcomes: Floats) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from math import inf, sqrt
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -14,6 +14,8 @@ from paired_scores.metrics.arrays import Array, Floats, UndefinedMetricError, as
 from paired_scores.metrics.definitions import METRICS, Metric
 
 CHUNK = 4_000_000  # weights held at a time: 32 MB
+_ROUNDING = 1e-9
+"""A mean of shares may lie so far outside of 0 to 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,10 +226,18 @@ def wilson(share: float, trials: float, level: float = 0.95) -> tuple[float, flo
     `scipy.stats.binomtest` gives the same ends, of whole numbers of trials alone; those of a mean over classes are not
     whole. Brown, Cai and DasGupta (2001) compare its coverage.
 
+    Raises:
+        ValueError: a share outside [0, 1], trials that are not above 0, or a level outside (0, 1); shows them.
+
     Example:
         >>> [round(end, 3) for end in wilson(0.5, 10)]
         [0.237, 0.763]
     """
+    if not (-_ROUNDING <= share <= 1 + _ROUNDING and 0 < trials < inf and 0 < level < 1):
+        raise ValueError(
+            f"expected a share in [0, 1], trials above 0 and a level in (0, 1), got {share}, {trials} and {level}"
+        )
+    share = min(1.0, max(0.0, share))
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
