@@ -282,3 +282,9 @@ def test_bad_input_is_named() -> None:
     x, y, _ = world(20)
     with pytest.raises(ValueError, match="one label per sample, got several"):
         calibrate(tuning_data(x, torch.nn.functional.one_hot(y, 5)))
+
+
+@pytest.mark.parametrize("prior", [-1.0, math.nan, math.inf])
+def test_a_prior_of_less_than_no_label_is_refused(prior: float) -> None:
+    with pytest.raises(ValueError, match="prior must be at least 0 and finite"):
+        fit_temperature(torch.eye(3), torch.arange(3), prior=prior)

@@ -254,3 +254,23 @@ def test_probabilities_that_do_not_exclude_one_another_are_refused() -> None:
             take(torch.eye(3).long())
     half = torch.randn(50, 1000, generator=torch.Generator().manual_seed(0)).softmax(1).bfloat16()
     assert fitted.sets(half, 0.5).shape == (50, 1000)
+
+
+def test_what_would_leave_every_set_empty_is_refused() -> None:
+    """NaN is above no threshold and below none, and shares were taken for sets."""
+    p, labels = torch.eye(3).repeat(4, 1), torch.arange(12) % 3
+    with pytest.raises(ValueError, match="scores: row 1 is NaN"):
+        conformal_quantile(torch.tensor([0.1, math.nan, 0.2]), 0.5)
+    with pytest.raises(ValueError, match=r"sets are torch\.float32, expected truth values"):
+        coverage_of(p, labels, 0.9)
+    with pytest.raises(ValueError, match="coverage must be above 0 and at most 1, got 90"):
+        coverage_of(p > 0.5, labels, 90)
+    for scale in (math.nan, 0.0, math.inf):
+        with pytest.raises(ValueError, match="logit_scale must be positive and finite"):
+            full_conformal_sets(p, labels, p, torch.eye(3), 0.9, logit_scale=scale)
+    for noise in (torch.full((12,), 1.5), torch.rand(11)):
+        with pytest.raises(ValueError, match="expected 12 numbers in 0 to 1"):
+            ConformalSets.fit(p, labels, "aps", noise=noise)
+    for take in (ConformalSets("lac", torch.rand(9)).sets, nonconformity, lambda q, _: OpenWorld.fit(q)):
+        with pytest.raises(ValueError, match=r"have shape \(3,\), expected \[n, k\]"):
+            take(p[0], "lac" if take is nonconformity else 0.5)

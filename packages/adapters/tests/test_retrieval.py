@@ -107,3 +107,15 @@ def test_shapes_that_do_not_belong_together_are_refused() -> None:
         gallery_outcomes(torch.zeros(3, 4), torch.zeros(3, 4), np.arange(3))
     with pytest.raises(ValueError, match=r"ks \[0\]: expected numbers of at least 1"):
         recalls(torch.zeros(3, 4), torch.zeros(3, 1, 4), (0,))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_features_without_a_rank_are_refused(value: float) -> None:
+    """Nothing is better than NaN, so that its image was found at once: a recall of 1."""
+    images, texts = torch.eye(6), torch.eye(6)[:, None].repeat(1, 2, 1)
+    for side in (images, texts):
+        side[3] = value
+        for take in (recalls, lambda a, b: gallery_outcomes(a, b, np.arange(6))):
+            with pytest.raises(ValueError, match=r"(images|texts): row 3 holds NaN or infinity"):
+                take(images, texts)
+        side[3] = 1.0

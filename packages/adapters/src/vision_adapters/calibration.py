@@ -87,7 +87,7 @@ def fit_temperature(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"], *, 
             has it for two; 0 for the temperature of scikit-learn's `CalibratedClassifierCV(method="temperature")`.
 
     Raises:
-        ValueError: no sample, scores that are not finite, or labels that are not their classes.
+        ValueError: no sample, scores that are not finite, labels that are not their classes, or a prior below 0.
 
     Example:
         >>> scores = torch.tensor([[4.0, 0.0]]).repeat(100, 1)
@@ -99,6 +99,8 @@ def fit_temperature(scores: Float[Tensor, "n k"], labels: Int[Tensor, " n"], *, 
         Guo et al., On calibration of modern neural networks (2017); Platt (1999) for the prior.
     """
     z, y = _checked(scores, labels)
+    if not 0 <= prior < math.inf:
+        raise ValueError(f"prior must be at least 0 and finite, got {prior}")
     share = len(z) / (len(z) + prior)
     best_two = z.topk(min(2, z.shape[1])).values.clamp_min(-1e6).mean(1)
     target = share * z[torch.arange(len(z)), y] + (1 - share) * best_two

@@ -52,6 +52,9 @@ def nonconformity(
         penalty: of "raps".
         free: ranks without one, of "raps".
 
+    Raises:
+        ValueError: probabilities of another shape, an unknown kind, or noise of another length or outside 0 to 1.
+
     Example:
         >>> nonconformity(torch.tensor([[0.5, 0.3, 0.2]]), "aps").round(decimals=3).tolist()
         [[0.5, 0.800000011920929, 1.0]]
@@ -61,6 +64,9 @@ def nonconformity(
     """
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be one of {get_args(Kind)}, got {kind!r}")
+    _check_rows(probabilities, "probabilities")
+    if noise is not None and (noise.shape != probabilities.shape[:1] or not bool(((noise >= 0) & (noise <= 1)).all())):
+        raise ValueError(f"noise has shape {tuple(noise.shape)}; expected {len(probabilities)} numbers in 0 to 1")
     if kind == "lac":
         return 1 - probabilities
     ordered, order = probabilities.sort(dim=1, descending=True, stable=True)
@@ -77,14 +83,15 @@ def conformal_quantile(scores: Float[Tensor, " n"], coverage: float) -> float:
     It is the ceil((n + 1) coverage)-th smallest of n; infinity where n is too small for that, and at a coverage of 1.
 
     Raises:
-        ValueError: coverage outside (0, 1].
+        ValueError: coverage outside (0, 1], or a score that is NaN.
 
     Example:
         >>> conformal_quantile(torch.arange(1.0, 20.0), 0.9), conformal_quantile(torch.arange(5.0), 0.9)
         (18.0, inf)
     """
-    if not 0 < coverage <= 1:
-        raise ValueError(f"coverage must be above 0 and at most 1, got {coverage}")
+    _check_share(coverage)
+    if bool(torch.isnan(scores).any()):
+        raise ValueError(f"scores: row {int(torch.isnan(scores).nonzero()[0])} is NaN, and would leave every set empty")
     place = math.ceil(round((len(scores) + 1) * coverage, 9))
     if coverage == 1 or place > len(scores):
         return math.inf
@@ -167,6 +174,9 @@ class Coverage(NamedTuple):
 def coverage_of(sets: Bool[Tensor, "n k"], labels: Int[Tensor, " n"], coverage: float) -> Coverage:
     """Score sets; `class_gap` is the mean over classes of how far their own coverage is from the requested one.
 
+    Raises:
+        ValueError: sets that are not truth values, shapes that do not fit each other, or coverage outside (0, 1].
+
     Example:
         >>> coverage_of(torch.eye(2, dtype=torch.bool), torch.tensor([0, 0]), 0.9).covered
         0.5
@@ -175,6 +185,9 @@ def coverage_of(sets: Bool[Tensor, "n k"], labels: Int[Tensor, " n"], coverage: 
         raise ValueError(
             f"sets have shape {tuple(sets.shape)}, labels {tuple(labels.shape)}; expected [n, k] and [n], n > 0"
         )
+    if sets.dtype != torch.bool:
+        raise ValueError(f"sets are {sets.dtype}, expected truth values: which classes are in each set")
+    _check_share(coverage)
     labels = _classes(labels, sets.shape[1])
     hit = sets[torch.arange(len(labels)), labels].double()
     share = float(hit.mean())
@@ -230,7 +243,8 @@ def full_conformal_sets(
     $(1 - \text{coverage})(n + 1)$ of the n + 1 images, x among them, conform to their class no better than x does.
 
     Raises:
-        ValueError: a share outside (0, 1], NaN or infinity in features, or shapes that do not fit each other.
+        ValueError: a share outside (0, 1], a scale that is not positive and finite, NaN or infinity in features, or
+            shapes that do not fit each other.
 
     Example:
         >>> texts = torch.eye(3)
@@ -242,8 +256,9 @@ def full_conformal_sets(
     Source:
         Silva-Rodriguez et al., full conformal adaptation of medical vision-language models (2025), with LAC.
     """
-    if not 0 < coverage <= 1:
-        raise ValueError(f"coverage must be above 0 and at most 1, got {coverage}")
+    _check_share(coverage)
+    if not 0 < logit_scale < math.inf:
+        raise ValueError(f"logit_scale must be positive and finite, got {logit_scale}")
     if coverage == 1 or not len(new):
         return torch.ones(len(new), len(class_embeddings), dtype=torch.bool)
     given = {"features": features, "new features": new, "class_embeddings": class_embeddings}
@@ -310,6 +325,7 @@ def best_fit(scores: Float[Tensor, "n k"], kind: Known) -> Float[Tensor, " n"]:
     """
     if kind not in get_args(Known):
         raise ValueError(f"kind must be one of {get_args(Known)}, got {kind!r}")
+    _check_rows(scores, "scores")
     wrong = (torch.isnan(scores) | (scores == math.inf)).any(1)
     if bool(wrong.any()):
         raise ValueError(f"scores: row {int(wrong.nonzero()[0])} holds NaN or infinity, which fits no class")
@@ -328,7 +344,18 @@ def _classes(labels: Tensor, count: int) -> Int[Tensor, " n"]:
     return labels
 
 
+def _check_share(coverage: float) -> None:
+    if not 0 < coverage <= 1:
+        raise ValueError(f"coverage must be above 0 and at most 1, got {coverage}")
+
+
+def _check_rows(scores: Tensor, name: str) -> None:
+    if scores.ndim != 2:
+        raise ValueError(f"{name} have shape {tuple(scores.shape)}, expected [n, k]")
+
+
 def _refuse_scores(probabilities: Tensor) -> None:
+    _check_rows(probabilities, "probabilities")
     wrong = (probabilities < 0) | (probabilities > 1 + 1e-6) | ~torch.isfinite(probabilities)
     if bool(wrong.any()):
         raise ValueError(f"expected probabilities, got {float(probabilities[wrong][0])}; apply a softmax first")

@@ -38,7 +38,7 @@ def recalls(
         ``i2t_r@k`` and ``t2i_r@k`` for each k: the first 0 to 1 of each image, the second a mean over its texts.
 
     Raises:
-        ValueError: shapes that do not belong together, or a k below 1.
+        ValueError: shapes that do not belong together, NaN or infinity, or a k below 1.
 
     Example:
         >>> features = torch.eye(3)
@@ -95,7 +95,7 @@ def gallery_outcomes(
         The outcomes of `IN_GALLERIES`, 0 to 1; NaN for rows that stand in no gallery.
 
     Raises:
-        ValueError: shapes that do not belong together.
+        ValueError: shapes that do not belong together, NaN or infinity.
 
     Example:
         >>> features = torch.eye(3)
@@ -139,6 +139,10 @@ def _check(images: Tensor, texts: Tensor) -> None:
         raise ValueError(
             f"images have shape {tuple(images.shape)}, texts {tuple(texts.shape)}; expected [n, d] and [n, t, d]"
         )
+    for name, features in (("images", images), ("texts", texts)):
+        wrong = ~torch.isfinite(features).flatten(1).all(dim=1)
+        if bool(wrong.any()):  # nothing is better than NaN: each would be found
+            raise ValueError(f"{name}: row {int(wrong.nonzero()[0])} holds NaN or infinity, which has no rank")
 
 
 def _found_within(
