@@ -169,3 +169,14 @@ def test_an_export_on_other_data_is_left_out_and_one_twice_refused(caplog: pytes
 def test_a_metric_without_a_direction_names_the_option() -> None:
     with pytest.raises(EeveeError, match=r"no direction.*--direction higher"):
         read_csv_text("model,x\n" + "".join(f"m{n},{n}\n" for n in range(5)), name="t")
+
+
+def test_intervals_of_an_export_are_no_bounds_of_its_metrics(tmp_path):
+    """The last row's interval was taken for the metric's bounds, and the other models' scores were outside of it."""
+    head = HEAD.replace("value,", "value,low,high,chance,")
+    rows = [f"m{i},e,toy,0,acc@1,higher,{i / 10},{i / 10 - 0.05},{i / 10 + 0.05},0.1,ok,,d" for i in range(6)]
+    path = tmp_path / "scores.csv"
+    path.write_text(head + "\n".join(rows))
+    table = load_table(path)
+    assert table.metrics[0].bounds is None
+    assert table.values[:, 0].tolist() == [i / 10 for i in range(6)]

@@ -447,3 +447,20 @@ def test_columns_that_hold_no_results_are_named(column, what):
     warnings = " ".join(selection_warnings(table, 0.1, 0.2, None, []))
     assert ("--drop e leaves them out" in warnings) == bool(what)
     assert (f"e ({what})" in check_words(check(table))) == bool(what)
+
+
+@pytest.mark.parametrize("fact", ["cost", "task", "family", "low", "high"])
+def test_a_benchmark_with_two_costs_is_refused(fact):
+    """Of a long table, the last row's cost, task, family or bound counted, whatever the others said."""
+    bounds = {"low": "high", "high": "low"}
+
+    def text(other):
+        head = f"model,benchmark,value,{fact}" + (f",{bounds[fact]}" if fact in bounds else "")
+        end = {"low": ",9", "high": ",-9"}.get(fact, "")
+        rows = [f"m{i},toy,{i / 10},{other if i == 3 else {'low': -1, 'high': 1}.get(fact, 1)}{end}" for i in range(6)]
+        return "\n".join([head, *rows])
+
+    same = {"low": "-1.0", "high": "1.0", "cost": "1.0"}.get(fact, "1")
+    assert read_csv_text(text(same), name="t", direction="higher").shape == (6, 1)
+    with pytest.raises(EeveeError, match=f"line 5: .* has the (bound )?{fact} '?2'?, and .* before"):
+        read_csv_text(text("2"), name="t", direction="higher")

@@ -411,3 +411,19 @@ def test_groups_named_by_whole_numbers_are_groups() -> None:
     numbers = np.repeat([0, 3, 2, 5], 4).tolist()
     named = [f"group {number}" for number in numbers]
     assert effective_size(correct, numbers) == effective_size(correct, named) < 4  # type: ignore[arg-type]
+
+
+def test_answers_and_clusters_that_do_not_fit_are_refused() -> None:
+    """Labels of one of four questions gave an interval; a list with clusters ended in a TypeError."""
+    labels = ["a", "a", "b", "b"]
+    assert accuracy([1, 0, 1, 1], labels) == accuracy(np.array([True, False, True, True]), labels)  # type: ignore[arg-type]
+    for take in (accuracy, effective_size):
+        with pytest.raises(ValueError, match="clusters: 1 labels for 4 questions; expected one for each"):
+            take(np.ones(4, np.bool_), ["a"])
+        with pytest.raises(ValueError, match=r"correct: the value at \[0\] is 0\.5; expected 0 or 1"):
+            take(np.array([0.5, 1.0]))
+        with pytest.raises(ValueError, match="expected one value for each question, at least one"):
+            take(np.zeros(0, np.bool_))
+    for values in ((), (-1.0, 1.0)):
+        with pytest.raises(ValueError, match="values: expected numbers of at least 0"):
+            harmonic_mean(*values)

@@ -150,6 +150,13 @@ def _taken_for(names: Sequence[str], rows: Sequence[Row]) -> str:
     return ", ".join(shown) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
+def _facts_differ(first: str, second: str) -> bool:
+    """Whether two cells say different things: as texts, and as numbers, of which 1 and 1.0 are one."""
+    if first == second:
+        return False
+    return not (_is_number(first) and _is_number(second)) or number(first, "") != number(second, "")
+
+
 def _is_number(text: str) -> bool:
     digits = text.removesuffix("%").rstrip()
     return NUMBER.fullmatch(digits) is not None or digits.lower() in ("inf", "-inf", "nan")
@@ -188,11 +195,19 @@ class _Draft:
         self.directions[metric] = earlier or direction
         facts = self.facts.setdefault(benchmark, {})
         for name in ("task", "family", "cost"):
-            if row.get(name):
-                facts[name] = row[name]
+            if row.get(name) and _facts_differ(facts.setdefault(name, row[name]), row[name]):
+                raise EeveeError(
+                    f"{self.where}, line {line}: benchmark {benchmark!r} has the {name} {row[name]!r}, and "
+                    f"{facts[name]!r} before"
+                )
         for name in ("low", "high"):
             if row.get(name):
-                self.ends[metric, name] = number(row[name], f"{self.where}, line {line}, column {name!r}")
+                end = number(row[name], f"{self.where}, line {line}, column {name!r}")
+                if self.ends.setdefault((metric, name), end) != end:
+                    raise EeveeError(
+                        f"{self.where}, line {line}: metric {metric!r} has the bound {name} {end:g}, and "
+                        f"{self.ends[metric, name]:g} before"
+                    )
         return metric
 
     def cell(self, line: int, model: str, metric: str, text: str) -> None:
@@ -360,6 +375,7 @@ def _finished(draft: _Draft, header: list[str], rows: list[Row]) -> list[Row]:
             )
         values = [number(seed["value"], f"{draft.where}, line {at}, column 'value'") for at, seed in seeds]
         merged.append((line, row if len(seeds) == 1 else {**row, "value": repr(sum(values) / len(values))}))
+    merged = [(line, {**row, "low": "", "high": ""}) for line, row in merged]  # of each score's interval, not bounds
     return _of_one_data(draft, merged)
 
 

@@ -68,6 +68,9 @@ def effective_size(correct: Correct, *clusters: Sequence[str]) -> float:
     Returns:
         The least of the ways, from 1 to n; where all or no answers are right, the number of groups.
 
+    Raises:
+        ValueError: no answer, an answer that is neither 0 nor 1, or labels of another number than answers.
+
     Example:
         >>> right = np.repeat([True, False, True, False], 25)
         >>> effective_size(right), round(effective_size(right, [f"Q{i // 25}" for i in range(100)]), 2)
@@ -75,17 +78,22 @@ def effective_size(correct: Correct, *clusters: Sequence[str]) -> float:
 
     Source: the design effect of a ratio estimate (Kish 1965). For all or none right, groups are counted.
     """
-    count, share = len(correct), float(np.mean(correct))
+    right = truths(correct, "correct")
+    if right.ndim != 1 or not len(right):
+        raise ValueError(f"correct: expected one value for each question, at least one, got {right.shape}")
+    count, share = len(right), float(right.mean())
     size = float(count)
     for labels in clusters:
         group = _groups(labels)
+        if len(group) != count:
+            raise ValueError(f"clusters: {len(group)} labels for {count} questions; expected one for each")
         groups = int(group.max(initial=-1)) + 1
         if groups == count:
             continue
         if share in (0.0, 1.0) or groups == 1:
             size = min(size, float(groups))
             continue
-        excess = np.bincount(group, correct - share)
+        excess = np.bincount(group, right - share)
         variance = groups / (groups - 1) * float(np.sum(excess**2)) / count**2
         if variance > 0:
             size = min(size, share * (1 - share) / variance)
@@ -124,12 +132,15 @@ def accuracy(correct: Correct, *clusters: Sequence[str]) -> Estimate:
         correct: [n] which questions were answered right, at least one.
         clusters: as in `effective_size`.
 
+    Raises:
+        ValueError: as `effective_size`.
+
     Example:
         >>> tuple(round(x, 1) for x in accuracy(np.zeros(17, np.bool_)))
         (0.0, 0.0, 18.4)
     """
     size = effective_size(correct, *clusters)
-    return wilson(float(np.mean(correct)) * size, size)
+    return wilson(float(truths(correct, "correct").mean()) * size, size)
 
 
 def accuracy_draws(
@@ -143,7 +154,7 @@ def accuracy_draws(
     Source: Brown, Cai and DasGupta 2001.
     """
     size = effective_size(correct, *clusters)
-    right = float(np.mean(correct)) * size
+    right = float(truths(correct, "correct").mean()) * size
     return 100 * rng.beta(right + 0.5, size - right + 0.5, draws)
 
 

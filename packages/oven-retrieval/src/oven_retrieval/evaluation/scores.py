@@ -33,12 +33,17 @@ def harmonic_mean(*values: float) -> float:
 
     HM = n / (1/a_1 + … + 1/a_n)
 
+    Raises:
+        ValueError: no value, or one below 0; shows them.
+
     Example:
         >>> round(harmonic_mean(12.6, 10.1), 1), harmonic_mean(0.0, 50.0) < 1e-11
         (11.2, True)
 
     Source: OVEN equation 1; the 1e-12 is the official evaluation's.
     """
+    if not values or any(value < 0 for value in values):
+        raise ValueError(f"values: expected numbers of at least 0, got {values}")
     return len(values) / sum(1.0 / (value if value != 0 else _ZERO) for value in values)
 
 
