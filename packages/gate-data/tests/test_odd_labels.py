@@ -12,7 +12,7 @@ from PIL import Image
 from gate_data.boxes.files import read_coco
 from gate_data.errors import DataError
 from gate_data.own import OwnBenchmark, guess, write_benchmark
-from gate_data.own.originals import originals_from, originals_of
+from gate_data.own.originals import originals_from, originals_of, parts_of
 from gate_data.readers import classes_in, table
 
 
@@ -304,3 +304,19 @@ def test_folders_around_the_same_classes_are_told(tmp_path: Path) -> None:
                 picture(tmp_path / "kinds" / folder / f"{folder}-{name}" / f"{number}.png", number)
     assert "fold1/cat and fold2/cat are classes of their own" in note(tmp_path / "folds")
     assert note(tmp_path / "kinds") == ""
+
+
+def test_a_torn_row_of_corrections_leaves_out_no_image(tmp_path: Path) -> None:
+    """A row that ends before its correction was one of an image that is left out."""
+    for number in range(12):
+        picture(tmp_path / f"{number}.png", number)
+    (tmp_path / "t.csv").write_text(labelled("a", "b"))
+    own = OwnBenchmark.model_validate(
+        {"benchmark": {"id": "a"}, "data": {"kind": "table", "table": "t.csv", "corrections": "c.csv"}}
+    )
+    for row, note in (("0.png,a,", "1 images left out by corrections"), ("0.png,a,b", "1 labels corrected")):
+        (tmp_path / "c.csv").write_text(f"file,label,correction\n{row}\n")
+        assert note in parts_of(own, tmp_path).note
+    (tmp_path / "c.csv").write_text("file,label,correction\n0.png,a\n")
+    with pytest.raises(DataError, match=r"c\.csv, line 2: field 'correction' is missing, expected a class"):
+        parts_of(own, tmp_path)

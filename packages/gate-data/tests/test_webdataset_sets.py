@@ -95,6 +95,8 @@ def test_captions_are_those_of_the_lines(tmp_path: Path) -> None:
         ({"a.png": png(0), "a.cls": b"one"}, "a.cls holds 'one', expected the number of a class"),
         ({"a.png": png(0), "a.cls": b"3"}, "a.cls holds 3, and 3 classes have names"),
         ({"a.png": png(0), "a.cls": b"\xff"}, "a.cls is not UTF-8 text"),
+        ({"a.png": png(0), "a.jpg": png(1), "a.cls": b"0"}, r"a has two images, a\.png and a\.jpg: keep one"),
+        ({"a.png": png(0), "a.PNG": png(1), "a.cls": b"0"}, r"a\.png and a\.PNG are one member of one sample"),
     ],
 )
 def test_what_is_wrong_in_a_shard_is_named(tmp_path: Path, members: dict[str, bytes], expected: str) -> None:

@@ -77,7 +77,15 @@ def _volume(sample: Sample, side: tuple[int, int]) -> tuple[Tensor, Tensor]:
     import torch
     from torch.nn import functional as F
 
-    grey, labels = nifti.volume(Path(str(sample.source))), nifti.volume(Path(sample.target))
+    paths = Path(str(sample.source)), Path(sample.target)
+    grey, labels = map(nifti.volume, paths)
+    if not np.isfinite(grey).all():
+        raise DataError(f"{sample.source} holds NaN or infinity in {int((~np.isfinite(grey)).sum()):,} places")
+    first, second = map(nifti.orientation, paths)
+    if first and second and first != second:
+        raise DataError(
+            f"{sample.target} has its axes to {', '.join(second)}, its volume to {', '.join(first)}; expected the same"
+        )
     if grey.shape != labels.shape:
         raise DataError(f"{sample.target} has the shape {labels.shape}, its volume {grey.shape}; expected the same")
     if not np.array_equal(labels, labels.round()):

@@ -63,7 +63,10 @@ def read_corrections(own: OwnBenchmark, folder: Path) -> list[Correction]:
     path = folder / own.data.corrections
     if path.is_file() and read_text(path).strip() == corrections_text([]).strip():  # all were taken back
         return []
-    rows = table(path, HEADS)
+    rows = list(table(path, HEADS))
+    is_text = path.suffix not in (".jsonl", ".parquet")  # which have null for an empty cell
+    if is_text and (torn := next((row for row in rows if row.values.get("correction") is None), None)):
+        raise torn.error("correction", "a class, or an empty cell for an image that is left out")
     return [Correction(value(row, "file"), value(row, "label"), value(row, "correction"), row.where) for row in rows]
 
 

@@ -65,8 +65,8 @@ def samples_of_shards(own: OwnBenchmark, folder: Path, left_out: list[str]) -> I
     ``left_out`` is given the place of each sample that has a label or an image's ending, and no image by its key.
 
     Raises:
-        DataError: a shard that is missing, an image without a class or captions, a class that is no number; the
-            message names archive and member.
+        DataError: a shard that is missing, a sample with two images or two members of one ending, an image without a
+            class or captions, a class that is no number; the message names archive and member.
     """
     for split, inside in own.splits.named.items() or [(split, split) for split in SPLITS]:
         place = root_of(own, folder, split) / inside
@@ -120,7 +120,10 @@ def _samples(shard: Path) -> Mapping[str, dict[str, str]]:
         path = PurePosixPath(name)
         stem, dot, ending = path.name.partition(".")
         if dot and not stem.startswith("._"):
-            samples.setdefault(str(path.parent / stem), {})[ending.lower()] = name
+            files = samples.setdefault(str(path.parent / stem), {})
+            first = files.setdefault(ending.lower(), name)
+            if first != name:
+                raise DataError(f"{shard}: {first} and {name} are one member of one sample: rename one of them")
     return samples
 
 
@@ -129,6 +132,8 @@ def _shown(
 ) -> Iterator[Entry]:
     source = Member(str(shard), files[ending])
     where = f"{shard}: {key}"
+    if several := [files[other] for other in _IMAGES if other in files and other != ending]:
+        raise DataError(f"{where} has two images, {files[ending]} and {several[0]}: keep one")
     wanted = "txt" if own.samples == "image-text" else "cls"
     if wanted not in files:
         raise DataError(f"{where} has no .{wanted} beside its .{ending}; it has {', '.join(sorted(files))}")

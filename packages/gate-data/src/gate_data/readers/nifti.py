@@ -26,8 +26,19 @@ def volume(path: Path) -> Shaped[np.ndarray, "x y z"]:
         if len(shape) != 3:
             raise DataError(f"{path} has the shape {shape}, expected three axes")
         within(math.prod(shape) * max(8, image.get_data_dtype().itemsize), "bytes", f"{path}, as numbers,")
+        if image.get_data_dtype().kind not in "biuf":
+            raise DataError(f"{path} holds {image.get_data_dtype()}, expected real numbers")
         values: np.ndarray = np.asarray(image.dataobj, dtype=np.float64)
     return values
+
+
+def orientation(path: Path) -> tuple[str, ...]:
+    """Where a volume's axes lead, such as ``("R", "A", "S")``; empty where its header does not say it."""
+    reader = library()
+    with reading(str(path), "NIfTI"):
+        image = reader.load(path)
+        codes = int(image.header["sform_code"]), int(image.header["qform_code"])
+        return tuple(map(str, reader.aff2axcodes(image.affine))) if any(codes) else ()
 
 
 def _refuse_long_headers(nibabel: Any, path: Path) -> None:

@@ -107,14 +107,19 @@ class ClassEmbeddings:
                 weights, about = np.asarray(held["weights"]), parsed_json(held["about"].tobytes().decode())
             if not isinstance(about, dict) or about.get("format") != _FORMAT:
                 raise ValueError("another format")
+            if not isinstance(about["classes"], list):
+                raise ValueError("classes are no list")
             classes, report = tuple(about["classes"]), about["truncation"]
+            counts = about["prompts"], about["encoded"]
+            if not all(type(count) is int and count >= 0 for count in counts):
+                raise ValueError(f"prompts and encoded are {counts}, expected whole numbers of at least 0")
             if report is not None:
                 long = tuple(
                     LongPrompt(**{**row, "classes": tuple(row["classes"]), "sources": tuple(row["sources"])})
                     for row in (dict(zip(LongPrompt._fields, values, strict=True)) for values in report.pop("long"))
                 )
                 report = TruncationReport(**report, long=long)
-            embeddings = cls(weights, classes, int(about["prompts"]), int(about["encoded"]), report)
+            embeddings = cls(weights, classes, *counts, report)
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001 - zip, NumPy and JSON raise errors of every kind over broken files
