@@ -137,7 +137,7 @@ def test_bytes_that_are_not_utf8_and_damaged_archives(tmp_path):
     (tmp_path / "kb.jsonl.gz").write_bytes(content[: len(content) // 2])
     with pytest.raises(EntityFileError, match="damaged"):
         list(read_entities(tmp_path / "kb.jsonl.gz", "jsonl"))
-    with pytest.raises(ValueError, match=r"expected a name that ends in .jsonl or .csv"):
+    with pytest.raises(ValueError, match=r"expected a name that ends in .jsonl, .csv or .txt"):
         list(read_entities(tmp_path / "kb.xml"))
     with pytest.raises(ValueError, match="got 'xml'"):
         list(read_entities(tmp_path / "kb.jsonl", "xml"))

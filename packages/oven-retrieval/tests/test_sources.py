@@ -9,7 +9,7 @@ import json
 import pytest
 
 from oven_retrieval import STEPS, Entity, EntityFileError, WikidataDump, build_kb_from_file, text_files
-from oven_retrieval.readers import guess_format, read_csv, read_jsonl
+from oven_retrieval.readers import guess_format, read_csv, read_entities, read_jsonl
 from oven_retrieval.wordnet import find_wordnet, read_wordnet_nouns
 from oven_retrieval.workspace import build_workspace
 
@@ -181,3 +181,13 @@ def test_a_popularity_in_other_digits_than_plain_ones_is_refused(tmp_path, value
     (tmp_path / "e.csv").write_text(f'id,name,popularity\na,cat,"{value}"\n', encoding="utf-8")
     with pytest.raises(EntityFileError, match="popularity: expected a number, got"):
         list(read_csv(tmp_path / "e.csv"))
+
+
+def test_a_text_file_has_a_name_on_each_line(tmp_path):
+    file = tmp_path / "names.txt"
+    file.write_text("Duck\n\n  Île de Ré \n", encoding="utf-8")
+    rows = list(read_entities(file))
+    assert [(line, entity.id, entity.name) for line, entity, _ in rows] == [(1, "0", "Duck"), (3, "1", "Île de Ré")]
+    file.write_bytes("Duck\nÎle\n".encode("latin-1"))
+    with pytest.raises(EntityFileError, match=r"names\.txt:\d: expected UTF-8"):
+        list(read_entities(file))

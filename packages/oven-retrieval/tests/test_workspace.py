@@ -137,3 +137,8 @@ def test_a_knowledge_base_of_nothing_is_one_line(tmp_path):
     linker = build_workspace(tmp_path / "none.jsonl", tmp_path / "project")
     with pytest.raises(ValueError, match=r"project/kb: holds no entity; expected at least one to link names to"):
         next(link_lines(linker, ["wood"]))
+
+
+def test_a_folder_without_a_knowledge_base_says_how_one_is_built(tmp_path):
+    with pytest.raises(FolderError, match=r"nowhere: it holds no knowledge base; `oven build FILE --output .*nowhere`"):
+        open_workspace(tmp_path / "nowhere")

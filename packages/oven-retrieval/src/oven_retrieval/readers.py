@@ -1,4 +1,4 @@
-"""Entity files, read one line at a time: Wiki6M jsonl, plain JSONL, CSV, WordNet, Wikidata's dump."""
+"""Entity files, read one line at a time: Wiki6M jsonl, plain JSONL, CSV, lines of names, WordNet, Wikidata's dump."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oven_retrieval.entity import Entity, EntityFileError, tagged
-from oven_retrieval.text_files import Reading, csv_objects, json_objects, open_text
+from oven_retrieval.text_files import Reading, csv_objects, json_objects, numbered_lines, open_text
 from oven_retrieval.wikidata import WikidataDump
 from oven_retrieval.wordnet import read_wordnet_nouns
 
@@ -143,10 +143,25 @@ def read_csv(path: str | Path, *, fields: Mapping[str, str] | None = None) -> It
     return FileRows(_rows(path, csv_objects(path, reading, required=required), names), reading)
 
 
+def read_names(path: str | Path) -> Iterator[Row]:
+    """Stream a text file with a name on each line; ids are the names' places, blank lines do not count."""
+    reading = Reading(path)
+
+    def rows() -> Iterator[Row]:
+        place = 0
+        for number, line in numbered_lines(path, reading):
+            if line.strip():
+                yield number, Entity(id=str(place), name=line.strip()), ""
+                place += 1
+
+    return FileRows(rows(), reading)
+
+
 READERS: dict[str, Callable[[str | Path], Iterable[Row]]] = {
     "wiki6m": read_wiki6m,
     "jsonl": read_jsonl,
     "csv": read_csv,
+    "names": read_names,
     "wordnet": read_wordnet_nouns,
     "wikidata": WikidataDump,
 }
@@ -159,9 +174,12 @@ def guess_format(path: str | Path) -> str:
     name = Path(path).name.removesuffix(".gz").removesuffix(".bz2")
     if name.endswith(".csv"):
         return "csv"
+    if name.endswith(".txt"):
+        return "names"
     if not name.endswith((".jsonl", ".json", ".ndjson")):
         raise ValueError(
-            f"{path}: expected a name that ends in .jsonl or .csv (or .gz after it), or a format of {list(READERS)}"
+            f"{path}: expected a name that ends in .jsonl, .csv or .txt (or .gz after it), or a format of "
+            f"{', '.join(READERS)}"
         )
     with open_text(path) as file:
         if file.readline(10).strip() == "[":
@@ -178,7 +196,7 @@ def read_entities(
 
     Args:
         path: the file; for `wordnet` WordNet's folder.
-        file_format: `wiki6m`, `jsonl`, `csv`, `wordnet` or `wikidata`; None finds out.
+        file_format: `wiki6m`, `jsonl`, `csv`, `names`, `wordnet` or `wikidata`; None finds out.
         languages: of `wikidata`, the most wanted first; English where None.
 
     Raises:

@@ -88,9 +88,13 @@ def open_workspace(folder: str | Path, *, typos: bool = False) -> NameLinker:
             linker = open_name_index(Path(folder) / "names", KnowledgeBase(Path(folder) / "kb"))
             linker.typos = typos
             return linker
-        except FolderError:
+        except FolderError as error:
             if time.monotonic() > deadline or not is_held(Path(folder) / PROJECT):
-                raise
+                if (Path(folder) / "kb").exists():
+                    raise
+                raise FolderError(
+                    f"{folder}: it holds no knowledge base; `oven build FILE --output {folder}` builds one"
+                ) from error
         time.sleep(0.05)
 
 

@@ -12,7 +12,7 @@ Best = Annotated[int, typer.Option("-k", min=1, help="Entities per query.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per query.")]
 FileFormat = Annotated[
     str | None,
-    typer.Option("--format", help="wiki6m, jsonl, csv, wordnet, wikidata; else found out."),
+    typer.Option("--format", help="wiki6m, jsonl, csv, names (a line each), wordnet, wikidata; else found out."),
 ]
 LeaveOut = Annotated[
     list[str] | None, typer.Option(help="Pages to leave out: disambiguation, redirects, media. Repeatable.")

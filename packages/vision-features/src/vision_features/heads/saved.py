@@ -325,7 +325,10 @@ def _read_card(folder: Path) -> dict[str, Any]:
         _ = card["reading"] if card["features"] == "readout" else None
         check_record(path, card.get("calibration"))
     except OSError as error:
-        raise DataError(f"{folder} holds no head: {path}: {error.strerror or error}") from error
+        raise DataError(
+            f"{folder} holds no head: {path}: {error.strerror or error}; expected a folder that 'adapt … --save' or "
+            "save_head wrote"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
