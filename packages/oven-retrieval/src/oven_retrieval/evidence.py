@@ -147,4 +147,4 @@ def _dice(first: Counter[str], second: Counter[str]) -> float:
 
 def _not_below_0(popularity: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
     """Popularity as a count: what is below 0, such as -1 for an unknown one, has no logarithm and counts as none."""
-    return np.maximum(popularity, 0.0)
+    return np.asarray(np.maximum(popularity, 0.0))
