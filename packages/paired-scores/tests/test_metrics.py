@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paired_scores.metrics import METRICS, RunningScores, evaluate, paired_difference, score_outcomes
+from paired_scores.metrics.arrays import as_array
 from paired_scores.metrics.ranking import (
     weighted_11point,
     weighted_auc,
@@ -290,6 +291,12 @@ BAD = [
     ),
     ("mse", [1j, 0], [1, 0], "predictions: expected numbers, got complex128"),
 ]
+
+
+@pytest.mark.parametrize(("values", "shown"), [(["x" * 200], ", such as " + "x" * 80), ([], "")])
+def test_texts_are_shown_by_the_beginning_of_the_first(values: list[str], shown: str) -> None:
+    with pytest.raises(ValueError, match=rf"^scores: expected numbers, got <U\d+{shown}$"):
+        as_array(np.array(values, dtype=str), "scores")
 
 
 @pytest.mark.parametrize(("name", "predictions", "targets", "message"), BAD)

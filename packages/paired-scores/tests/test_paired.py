@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from paired_scores.best import worse_than_another
@@ -243,6 +244,16 @@ def test_outcomes_may_be_tensors(dtype: str) -> None:
         tensors[0].requires_grad_()
     expected = paired_test("acc@1", [first.astype(float)], [second.astype(float)])
     assert paired_test("acc@1", [tensors[0]], [tensors[1]]) == expected
+
+
+def test_power_is_that_of_both_tails() -> None:
+    first, second = np.random.default_rng(0).random((2, 50))
+    for difference in (0.001, 0.02, 0.3):
+        power = power_of_outcomes("mae", [first], [second], difference=difference, alpha=0.1)
+        error = power.smallest / (norm.isf(0.05) + norm.isf(0.2))
+        expected = norm.sf(norm.isf(0.05) - difference / error) + norm.cdf(-norm.isf(0.05) - difference / error)
+        assert power.power == pytest.approx(expected)
+    assert power_of_outcomes("mae", [first], [first]).power == 1.0  # no error at all
 
 
 def test_samples_that_belong_together_have_less_power() -> None:

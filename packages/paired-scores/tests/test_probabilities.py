@@ -36,6 +36,12 @@ def test_log_loss_is_scikit_learns(n: int, k: int) -> None:
     assert METRICS["log_loss"].chance(y, k) == pytest.approx(evaluate("log_loss", np.full((n, k), 1 / k), y).value)
 
 
+def test_blind_log_loss_of_labels_is_that_of_even_odds() -> None:
+    chance = METRICS["log_loss"].chance
+    for targets, classes in ((np.zeros((4, 3)), 3), (np.zeros(4, dtype=int), 1), (np.zeros(4, dtype=int), 2)):
+        assert chance(targets, classes) == pytest.approx(math.log(2))
+
+
 def test_log_loss_of_labels_and_of_a_certain_mistake() -> None:
     generator = np.random.default_rng(0)
     p, y = generator.random((40, 3)), generator.integers(0, 2, (40, 3))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from paired_scores.best import worse_than_another
 from paired_scores.clusters import cluster_interval
 from paired_scores.metrics import wilson
-from paired_scores.slices import slice_scores
+from paired_scores.paired import holm, value_of
+from paired_scores.slices import _is_mean, slice_scores
 
 SIZES = (60, 90, 120, 150)
 LABELS = np.repeat(["a", "b", "c", "d"], SIZES)
@@ -37,6 +40,40 @@ def test_a_clear_difference_is_significant_and_the_gap_is_that_of_the_values() -
     values = [row.value for row in parts.rows if row.value is not None]
     assert parts.gap == pytest.approx(max(values) - min(values))
     assert parts.p_gap == pytest.approx(0.0005)
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(len(LABELS))])
+def test_slices_without_a_difference_tie_with_every_exchange(clusters: np.ndarray | None) -> None:
+    parts = slice_scores("acc@1", np.ones(len(LABELS)), LABELS, clusters=clusters, permutations=99)
+    assert parts.p_gap == 1.0
+    assert [row.p for row in parts.rows] == [1.0] * 4
+
+
+def test_two_slices_are_one_comparison_and_three_are_corrected() -> None:
+    for names in ("ab", "abc"):
+        chosen = np.isin(LABELS, list(names))
+        rows = slice_scores("acc@1", drawn(np.random.default_rng(5), 0.7, 0.8, 0.8, 0.8)[chosen], LABELS[chosen]).rows
+        p = [float(row.p or 0.0) for row in rows]
+        assert [row.p_adjusted for row in rows] == (p if names == "ab" else holm(p))
+        assert max(p) < 0.5 or names == "abc"
+
+
+@pytest.mark.parametrize("direction", ["higher", "lower"])
+def test_clusters_of_one_sample_have_the_worst_slices_interval_of_samples(
+    direction: Literal["higher", "lower"],
+) -> None:
+    outcomes = drawn(np.random.default_rng(0), 0.6, 0.8, 0.85, 0.9)
+    alone = slice_scores("acc@1", outcomes, LABELS, direction=direction, permutations=1)
+    clustered = slice_scores(
+        "acc@1", outcomes, LABELS, direction=direction, permutations=1, clusters=np.arange(len(LABELS))
+    )
+    assert (clustered.low, clustered.high) == pytest.approx((alone.low, alone.high), abs=0.03)
+
+
+def test_a_mean_is_known_by_what_it_gives() -> None:
+    assert _is_mean(value_of("acc@1"))
+    assert not _is_mean(lambda outcomes, weights: np.median(outcomes) * np.ones(len(weights)))
+    assert not _is_mean(lambda outcomes, weights: (weights * outcomes).sum(1))
 
 
 def test_errors_are_worst_where_they_are_largest() -> None:
