@@ -124,6 +124,25 @@ def test_contrastive_losses_are_the_definition(kind: type, contrast: str, score:
             torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "v2"])
+def test_the_matrix_is_formed_where_more_than_a_quarter_of_its_pairs_is_listed(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formed: list[int] = []
+
+    def all_scores(batch: Batch, row_lse: torch.Tensor | None) -> torch.Tensor:
+        formed.append(len(batch.image))
+        return batch.image @ batch.text.mT
+
+    monkeypatch.setattr(tiled, "_all_scores", all_scores)
+    image, text = leaves(9, 4)[:2]
+    every = torch.tensor([(i, j) for i in range(9) for j in range(9) if i != j])
+    for count in (2, 18, 19, 72):
+        formed.clear()
+        EqSimLoss(mode, backend="tiled")(image, text, close_pairs=every[:count])
+        assert formed == ([9] if mode == "hybrid" and 4 * count > 72 else [])
+
+
 def test_large_batches_take_the_tiled_path_with_several_tiles() -> None:
     generator = torch.Generator().manual_seed(0)
     image, text = (torch.randn(1300, 16, generator=generator, requires_grad=True) for _ in range(2))

@@ -6,10 +6,24 @@ import math
 from collections import Counter
 
 import pytest
+import torch
 
 from eqsim.backends.beside import _blocks
 from eqsim.backends.shares import STRIP_ELEMENTS, strip_rows, tile_side
-from eqsim.backends.tiles import ACCELERATOR_TILE, LOGITS, TILE, Plan
+from eqsim.backends.tiles import (
+    ACCELERATOR_TILE,
+    DOTS,
+    LOGITS,
+    SOFTMAX,
+    TILE,
+    Plan,
+    gradients_shapes,
+    softmax_shapes,
+    statistics_shapes,
+    tile_gradients,
+    tile_softmax_sums,
+    tile_statistics,
+)
 
 BLOCK_M = 64  # the kernels' own; importing them needs Triton
 SIZES = (1024, 4096, 4100, 8192, 20_000, 65_536)
@@ -66,6 +80,30 @@ def test_negatives_are_dealt_too() -> None:
     ]
     assert sum(work) == n * texts
     assert max(work) * world_size <= 1.3 * n * texts
+
+
+@pytest.mark.parametrize("contrast", [False, True])
+def test_what_is_stored_is_every_score_once(contrast: bool) -> None:
+    whole = Plan(contrast, False, True, False, False, LOGITS, 4, store=1)
+    assert whole.stored(10, 17) == 10 * (17 if contrast else 10)
+    assert sum(whole._replace(rank=rank, world_size=3).stored(10, 17) for rank in range(3)) == whole.stored(10, 17)
+    assert whole._replace(store=0).stored(10, 17) == 0
+
+
+def test_announced_shapes_are_those_of_the_passes() -> None:
+    """What is traced believes the announcement."""
+    n, texts, d = 5, 7, 3
+    image, text, scale, bias = torch.ones(n, d), torch.ones(texts, d), torch.tensor(2.0), torch.tensor(0.0)
+    matching, lse = torch.ones(n), torch.ones(2, n)
+    for store in (0, 1):
+        numbers = Plan(True, False, True, False, False, DOTS, 2, store=store).numbers()
+        forward = (image, text, scale, bias, matching, numbers)
+        given = tile_statistics(*forward)
+        assert [x.shape for x in statistics_shapes(*forward)] == [x.shape for x in given]
+        backward = (image, text, scale, bias, matching, lse, lse, torch.ones(4), given[2], numbers)
+        assert [x.shape for x in gradients_shapes(*backward)] == [x.shape for x in tile_gradients(*backward)]
+    soft = (image, text, scale, lse[0], matching, Plan(True, False, True, False, False, SOFTMAX, 2).numbers())
+    assert [x.shape for x in softmax_shapes(*soft)] == [x.shape for x in tile_softmax_sums(*soft)]
 
 
 def test_few_rows_and_one_process() -> None:
