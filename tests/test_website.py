@@ -26,7 +26,7 @@ from website.public import documented_at, public_modules  # noqa: E402
 from website.reference import page_of, reference_pages  # noqa: E402
 from website.release import package_of  # noqa: E402
 from website.results import result_folders, result_pages, results_of, script_of  # noqa: E402
-from website.sentences import findings, words  # noqa: E402
+from website.sentences import findings, printed, words  # noqa: E402
 from website.tutorials import alike, parsed, unparsed  # noqa: E402
 
 
@@ -218,6 +218,13 @@ def test_words_that_the_field_has_others_for_are_found_in_prose_tables_and_help(
     assert words("docs/a.md", fenced) == []
     assert words("docs/commands.md", fenced) == ["docs/commands.md:2: mends; expected fix"]
     assert words("docs/tutorials/a.md", "A made-up picture, 0.5 and v1.2.3, a stand-beside.") == []
+
+
+def test_printed_texts_are_read_and_docstrings_and_style_sheets_are_not() -> None:
+    source = (
+        'STYLE = "p {x: .5em; y: 1}"\ndef f():\n    """Start anew."""\n    raise ValueError(f"{f}: start it anew")\n'
+    )
+    assert printed("a.py", source) == ["a.py:4: anew; expected again, rebuilt"]
 
 
 def test_long_sentences_are_found_and_code_and_tables_are_none() -> None:

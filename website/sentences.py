@@ -4,11 +4,13 @@
 
 The mean must be at most 20 words in READMEs and on the start page and 22 elsewhere, and no sentence may have more than
 40. Code, tables, headings, images and what a comment hides are not sentences; an item of a list ends one, and a link
-counts as its text. Words are looked for in tables, headings and the printed help, too.
+counts as its text. Words are looked for in tables, headings and the printed help, and in what the packages print: texts
+of their sources that have a blank and are no docstrings.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -27,9 +29,15 @@ WORDS = {
     r"processor time|by the clock": "CPU time, wall-clock",
     r"told apart": "distinguished",
     r"held against": "compared with",
-    r"(?<![\w.\d/,])\.\d+": "a zero before the point",
+    r"(?<![\w.\d/,%])\.\d+": "a zero before the point",
 }
 """Expressions and what to write instead."""
+PRINTED = "packages/*/src/**/*.py"
+UNREAD = (
+    *("/stand_ins/", "/micro/", "/scoring/caption_order.py", "/encoders/probe.py", "/tasks/retention.py"),
+    "/benchmarks/registry.py",
+)
+"""Sources whose texts are captions, prompts and templates."""
 HELP = "docs/commands.md"
 """The page whose code blocks are the printed help."""
 
@@ -109,11 +117,33 @@ def words(name: str, text: str) -> list[str]:
     return faults
 
 
+def printed(name: str, source: str) -> list[str]:
+    r"""Return where a text that a package prints has one of `WORDS`, a line each.
+
+    Example:
+        >>> printed("a.py", 'def f():\n    "Start anew."\n    raise ValueError("remove it to start anew")')
+        ['a.py:3: anew; expected again, rebuilt']
+    """
+    tree = ast.parse(source)
+    quoted = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    faults = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in quoted:
+            text = "" if "{" in node.value and ";" in node.value else node.value  # style sheets
+            if " " in text:
+                faults += [fault.replace(":1:", f":{node.lineno}:", 1) for fault in words(name, " ".join(text.split()))]
+    return faults
+
+
 def main(names: list[str]) -> int:
     """Print the findings of each page; 1 if there are any."""
+    given = bool(names)
     names = names or sorted(str(path.relative_to(ROOT)) for pattern in FILES for path in ROOT.glob(pattern))
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
     faults = [fault for name, text in texts.items() for fault in (*findings(name, text), *words(name, text))]
+    for path in [] if given else sorted(ROOT.glob(PRINTED)):
+        if not any(part in path.as_posix() for part in UNREAD):
+            faults += printed(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
     print("\n".join(faults) or f"sentences and words of {len(names)} pages: fine")
     return bool(faults)
 

@@ -55,7 +55,7 @@ def test_a_set_is_read_whole(name: str, root: Path) -> None:
     trained = 0 if name in DOMAINS else 20
     assert len(splits.train) == trained
     assert len(splits.validation) == (0 if name in (*DOMAINS, "coop-imagenet") else 10)
-    assert splits.note == "synthetic stand-in, made-up images"
+    assert splits.note == "synthetic stand-in, drawn images"
     (root / COOP[name].folders[0] / "MADE-UP.txt").rename(root / "mark")
     try:
         assert "classes; published" in gate_data.load(name, root, size=16).note

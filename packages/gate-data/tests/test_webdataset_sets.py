@@ -91,7 +91,7 @@ def test_captions_are_those_of_the_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "expected"),
     [
-        ({"a.png": png(0)}, "0.tar: a has no .cls beside its .png; it has png"),
+        ({"a.png": png(0)}, "0.tar: a has no .cls next to its .png; it has png"),
         ({"a.png": png(0), "a.cls": b"one"}, "a.cls holds 'one', expected the number of a class"),
         ({"a.png": png(0), "a.cls": b"3"}, "a.cls holds 3, and 3 classes have names"),
         ({"a.png": png(0), "a.cls": b"\xff"}, "a.cls is not UTF-8 text"),

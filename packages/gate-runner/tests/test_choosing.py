@@ -298,7 +298,7 @@ def test_a_busy_machine_is_named_and_speed_is_of_processor_time(monkeypatch: pyt
     heads, rows = costs_of(Choice("x", "acc@1", "higher", (best,), (), (1, 1)))
     assert rows[0][heads.index("images/s")] == "100.0 (80.0–125.0) *"
     sentences = " ".join(gate_runner.choosing.choice._sentences(Choice("x", "acc@1", "higher", (best,), (), (1, 1)), 1))
-    assert "from processor time; the clock gave down to 10% of them" in sentences
+    assert "from CPU time; the clock gave down to 10% of them" in sentences
     quiet = replace(best, costs=Costs(100.0, 1.0, 1, 4, clock_per_second=100.0))
     assert "busy" not in " ".join(
         gate_runner.choosing.choice._sentences(Choice("x", "acc@1", "higher", (quiet,), (), (1, 1)), 1)

@@ -68,7 +68,7 @@ def test_real_data_count_as_the_mean_over_seeds_and_the_rest_is_said(tmp_path: P
     assert values["iwildcam/mae-score"] == pytest.approx(100 * (1 - error.scores[0].value / 3))
     text = " ".join(prediction.warnings)
     assert "left out: synthetic stand-ins (micro/acdc)" in text
-    assert "ade20k cannot stand beside the paper's rows: their mIoU is over 100 things" in text
+    assert "ade20k cannot stand next to the paper's rows: their mIoU is over 100 things" in text
     assert "--tune frozen --recipe quick" in text
     with pytest.raises(UsageError, match="no finished benchmark of the paper's table; expected some of"):
         forecast(write_run(tmp_path / "n", {"digits": 0.5}))
@@ -89,7 +89,7 @@ def test_own_data_called_like_a_known_data_set_do_not_pass_for_it(tmp_path: Path
     write_run(runs[0], {"mini": 0.8}, encoder="a")
     assert set(given_cells(runs[0])) == {"mini/acc1"}
     assert "left out: own data (cifar100)" in forecast(runs[0]).warnings
-    assert "beside the paper's rows" not in " ".join(compare(*runs, resamples=50, permutations=99).sentences)
+    assert "next to the paper's rows" not in " ".join(compare(*runs, resamples=50, permutations=99).sentences)
 
 
 def test_a_score_beyond_its_metric_is_refused(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_class_texts_that_an_encoder_does_not_tell_apart_are_said(
         )
     (result,) = done.results
     assert result.training["prompts_encoded"] > 3  # 80 templates for each, but equal texts are encoded once
-    assert "class texts are hardly told apart by this encoder" in caplog.text
+    assert "class texts are hardly distinguished by this encoder" in caplog.text
 
 
 def test_features_in_a_file_and_predictions_scored_by_a_table(

@@ -307,7 +307,7 @@ def test_the_hardest_samples_are_drawn_from_the_same_data_only(tmp_path: Path) -
     assert "No images: the data made now are not those of the run" in text
     gone = write_run(tmp_path / "c", {"micro/gone": 0.5}, encoder="c")
     text = parsed(build_page(read_runs([gone]), pictures=3)).text
-    assert "No images: its data cannot be made again: unknown benchmark 'gone'" in text
+    assert "No images: its data cannot be reloaded: unknown benchmark 'gone'" in text
 
 
 @pytest.mark.parametrize("name", ["mini", "ade20k", "acdc", "clevr-math", "iwildcam", "pairs"])

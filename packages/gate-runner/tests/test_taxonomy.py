@@ -22,7 +22,7 @@ def test_a_sweeps_tables_have_tracks_and_an_encoders_own_fields_count(tmp_path: 
         "micro/icinw", encoder="micro-clip", output=tmp_path, limit=20, shots="0", show=False, device="cpu"
     )
     (table,) = [table for table in overview([read_run(done.folder)]) if table.id == "tracks"]
-    assert table.rows[0][:5] == ("micro-clip", "yes", "no", "268,800 made-up pairs", "academic")
+    assert table.rows[0][:5] == ("micro-clip", "yes", "no", "268,800 synthetic pairs", "academic")
     assert table.rows[0][5] != "–"
     own = Encoder(
         "x", 8, lambda images: torch.zeros(len(images), 2), taxonomy={"track": "industry", "knowledge": "yes"}

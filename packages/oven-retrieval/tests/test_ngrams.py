@@ -201,7 +201,7 @@ def test_an_index_of_other_entities_or_another_folding_is_refused(kb, tmp_path):
     written = json.loads(manifest.read_text())
     for meta, message in (
         ({"folding": "another 9"}, r"its n-grams were folded by 'another 9', here it is .*--rebuild"),
-        ({"ngrams": 3}, r"its n-grams are of version 3, expected 2; build it anew"),
+        ({"ngrams": 3}, r"its n-grams are of version 3, expected 2; build it again"),
     ):
         manifest.write_text(json.dumps(written | {"meta": written["meta"] | meta}))
         with pytest.raises(FolderError, match=message):

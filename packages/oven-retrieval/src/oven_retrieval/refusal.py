@@ -78,7 +78,7 @@ class Calibration:
         if features.ndim != 2 or features.shape[1] != len(weights):
             raise ValueError(
                 f"features: expected [q, {len(weights)}], got {list(features.shape)}; a calibration of an earlier "
-                "version is fitted anew (`oven calibrate`)"
+                "version is fitted again (`oven calibrate`)"
             )
         logits = (features - np.array(self.mean)) / np.array(self.scale) @ np.array(weights) + bias
         probability = 1 / (1 + np.exp(-np.clip(logits, -50, 50)))

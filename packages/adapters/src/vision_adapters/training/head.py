@@ -202,7 +202,7 @@ def fit_head(
         except ValueError as error:
             if path is None or not str(error).startswith(f"{path} "):
                 raise
-            _LOG.warning("%s: starting this training anew", error)
+            _LOG.warning("%s: starting this training again", error)
             path.unlink(missing_ok=True)
             return train_until(number, stop, ahead, path)
 

@@ -99,7 +99,7 @@ def report(
             _section(
                 "Test items that tell a score",
                 "A twentieth of the items of each benchmark, drawn with known chances. The error is that of models "
-                "that took no part, beside that of a plain mean of as many random items.",
+                "that took no part, next to that of a plain mean of as many random items.",
                 _rows(("benchmark", "items"), (line.split(": ", 1) for line in lines)),
             )
         )

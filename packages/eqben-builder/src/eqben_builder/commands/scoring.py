@@ -252,7 +252,7 @@ def _show_blind(rows: list[PairRow], seed: int) -> None:
     from eqben_builder.scoring import blind_scores
 
     control = blind_scores([(row.caption0, row.caption1) for row in rows], seed=seed)
-    learnt = f", told apart {_said(control.learnt)}" if control.learnt is not None else ""
+    learnt = f", distinguished {_said(control.learnt)}" if control.learnt is not None else ""
     say(f"blind: caption 0 likelier {_said(control.likelier)}{learnt}; chance 0.500, leak {control.leak:.3f}")
 
 

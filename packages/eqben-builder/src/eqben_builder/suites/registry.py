@@ -69,7 +69,7 @@ _LISTED = (
             *(Average("mean of 5", ("ag", "youcook2", "gebc", _KUBRIC, "sd"), measure) for measure in _GROUPS[:2]),
             Average("vl_compo", ("ag", "youcook2", "gebc", _KUBRIC, "sd"), "group"),
         ),
-        "as its sources'", "Wangt-CN/EqBen at ab6c79a", "its JSON files beside eqbenag/, eqbenyoucook2/, …",
+        "as its sources'", "Wangt-CN/EqBen at ab6c79a", "its JSON files next to eqbenag/, eqbenyoucook2/, …",
         counts={"ag": 195872, "youcook2": 45849, "gebc": 1814, "kubric/location": 2000, "kubric/attribute": 2000,
                 "kubric/counting": 2000, "sd": 1513},
     ),
@@ -97,7 +97,7 @@ _LISTED = (
         "MIT", "IMirandaM/BiVLC", "the hub's parquet files",
         counts={"replace/obj": 1200, "replace/rel": 462, "replace/att": 437, "add/obj": 399, "add/att": 76,
                 "swap/att": 278, "swap/obj": 81},
-        note="one picture of a pair is a photograph, the other generated: telling them apart wins part of the score",
+        note="one image of a pair is a photograph, the other generated: telling them apart wins part of the score",
     ),
     Suite(
         "colorswap", "ColorSwap", picture_pairs.colorswap, (), "MIT", "Top34051/colorswap",
@@ -172,7 +172,7 @@ _LISTED = (
         "countbench", "CountBench", caption_choice.countbench, (Average("pooled", _ALL, "accuracy"),), "none stated",
         "teaching-clip-to-count.github.io", "CountBench.json, and images/ as far as the links still live",
         counts={str(number): 60 for number in range(2, 11)},
-        note="images are links: say how many were there beside any score",
+        note="images are links: say how many were there next to any score",
     ),
     Suite(
         "svo-probes", "SVO-Probes", picture_pairs.svo, (Average("vl_compo", ("subj", "verb", "obj"), "accuracy"),),

@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 _SHOWN = 3
 """Missing images that an error names."""
 _AGAIN = "take the published split file again, this one was edited"
-MARK, SYNTHETIC = "MADE-UP.txt", "synthetic stand-in, made-up images"
+MARK, SYNTHETIC = "MADE-UP.txt", "synthetic stand-in, drawn images"
 """A file beside images that `write_made_up` made, and what a result of them says."""
 
 
@@ -229,7 +229,7 @@ def read_shifted(sheet: CoopSheet, folder: Path, imagenet: Path | None) -> Divid
     places = [place / "classnames.txt" for place in (folder, imagenet) if place is not None]
     listed = next((path for path in places if path.is_file()), None)
     if listed is None:
-        raise DataError(f"{folder} has no classnames.txt, and no imagenet/ beside it has one")
+        raise DataError(f"{folder} has no classnames.txt, and no imagenet/ next to it has one")
     names = read_class_names(listed)
     images = first_of(folder, [sheet.images, *(("sketch",) if sheet.images == "images" else ())])
     folders = classes_in(images)

@@ -59,7 +59,7 @@ def write_made_up(
     folders = {name: place / COOP[name].folders[0] for name in wanted}
     for folder in folders.values():
         if folder.exists():
-            raise UsageError(f"{folder} is there already: made-up images go into a folder of their own")
+            raise UsageError(f"{folder} is there already: synthetic images go into a folder of their own")
     counts = {"train": images, "val": max(1, images // 2), "test": images}
     for name, folder in folders.items():
         _write(COOP[name], folder, list(COLOURS)[:classes], counts, side)

@@ -35,7 +35,7 @@ def _acdc(folder: Path) -> Parts:
             name, _, ending = file.name.partition(".")
             other = name.removesuffix("_gt") if name.endswith("_gt") else f"{name}_gt"
             if not file.with_name(f"{other}.{ending}").is_file():
-                raise DataError(f"{file} has no {other}.{ending} beside it")
+                raise DataError(f"{file} has no {other}.{ending} next to it")
         truths = [file for file in files if "_gt." in file.name]
         if not truths:
             raise DataError(f"{folder / split} holds no patient*/patient*_frame*_gt.nii.gz")

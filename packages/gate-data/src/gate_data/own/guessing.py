@@ -244,7 +244,7 @@ def _of_folders(folder: Path) -> Guess:
     classes = [name for name in names if name not in {part.partition("/")[0] for part in splits.values()}]
     if classes:
         raise DataError(
-            f"{folder} holds {', '.join(splits.values())}, which look like splits, beside {', '.join(classes[:5])}: "
+            f"{folder} holds {', '.join(splits.values())}, which look like splits, next to {', '.join(classes[:5])}: "
             f"move one or the other away, or write the file by hand"
         )
     files_by_split = {split: files_of_classes(folder / name, endings) for split, name in splits.items()}

@@ -197,7 +197,7 @@ def _yolo(folder: Path, inner: Sequence[Path]) -> Guess | None:
     if len(places) > 1 and "train" not in splits:
         return None
     files = [file for root in places for file in map(yolo_file, first_pictures(root, 10**6)) if file.is_file()]
-    remarks = [f"{len(files)} text files of YOLO's form beside their images, {_OR_CUT_OUT}"]
+    remarks = [f"{len(files)} text files of YOLO's form next to their images, {_OR_CUT_OUT}"]
     classes, listed = listed_names(folder, *_folders(folder))
     if named and classes and named != classes:
         first = next((at for at, pair in enumerate(zip(named, classes, strict=False)) if len({*pair}) > 1), 0)

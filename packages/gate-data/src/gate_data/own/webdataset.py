@@ -136,7 +136,7 @@ def _shown(
         raise DataError(f"{where} has two images, {files[ending]} and {several[0]}: keep one")
     wanted = "txt" if own.samples == "image-text" else "cls"
     if wanted not in files:
-        raise DataError(f"{where} has no .{wanted} beside its .{ending}; it has {', '.join(sorted(files))}")
+        raise DataError(f"{where} has no .{wanted} next to its .{ending}; it has {', '.join(sorted(files))}")
     try:
         text = archives.read(shard, files[wanted]).decode()
     except UnicodeDecodeError as error:

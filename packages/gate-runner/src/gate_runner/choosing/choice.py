@@ -456,8 +456,8 @@ def _sentences(choice: Choice, rounds: int, groups: int | None = None, alpha: fl
     if any(measurement.busy for measurement in costs):
         shares = sorted((c.clock_per_second or c.images_per_second) / c.images_per_second for c in costs if c.busy)
         lines.append(
-            "The machine was busy with other work: speeds with * and their dollars are from processor time; the clock "
-            f"gave down to {shares[0]:.0%} of them. read/s is by the clock."
+            "The machine was busy with other work: speeds with * and their dollars are from CPU time; the clock "
+            f"gave down to {shares[0]:.0%} of them. read/s is by wall-clock time."
         )
     scored = 1 + len(tied) + beaten
     if scored > 1:

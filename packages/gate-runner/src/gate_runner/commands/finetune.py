@@ -94,4 +94,4 @@ def finetune(
         data_root=data_root, limit=limit, skip_unreadable=skip_unreadable, settings=tuple(setting or ()),
     )  # fmt: skip
     train(request, lambda line: echo(line, err=True))
-    echo(f"kept in {folder}: gate-runner trade {encoder} tuned:{folder} --share .25 --share .5 --share .75")
+    echo(f"kept in {folder}: gate-runner trade {encoder} tuned:{folder} --share 0.25 --share 0.5 --share 0.75")

@@ -146,7 +146,7 @@ def sentences(contrasts: Sequence[Contrast], alpha: float) -> Iterator[str]:
     for able in (True, False):
         names = ", ".join(f"{name} ({row.reason})" for name, row in rows.items() if row.comparable is able)
         if names:
-            yield f"Scores that can{'' if able else 'not'} stand beside the paper's rows: {names}."
+            yield f"Scores that can{'' if able else 'not'} stand next to the paper's rows: {names}."
 
 
 def _pair(first: str, second: str, contrasts: Sequence[Contrast]) -> str:

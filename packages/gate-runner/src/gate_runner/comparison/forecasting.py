@@ -63,7 +63,7 @@ def forecast(run: Stored, *, accept_stand_ins: bool = False, level: float = 0.9)
             if result.source == "micro":
                 warnings.append("scores on synthetic stand-ins do not carry over: this says nothing about GATE")
             if not row.comparable:
-                warnings.append(f"{result.benchmark} cannot stand beside the paper's rows: {row.reason}")
+                warnings.append(f"{result.benchmark} cannot stand next to the paper's rows: {row.reason}")
     named = [f"{kind} ({', '.join(dict.fromkeys(names))})" for kind, names in left_out.items() if names]
     if not scores:
         raise UsageError(

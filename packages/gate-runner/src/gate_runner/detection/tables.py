@@ -232,7 +232,7 @@ def _each_set(cells: Sequence[Scored]) -> Table:
              for _, values in columns)  # fmt: skip
     return Table(
         "detection-sets",
-        "mAP of each detection set, in percent, beside published scores",
+        "mAP of each detection set, in percent, next to published scores",
         ("Data set", *(head for head, _ in columns)),
         (*rows, ("mean", *means)),
         "Means of published scores are computed again over the same sets. Published models read prompts of their own: "

@@ -84,7 +84,7 @@ def report(
     if form not in ("html", *_TABLES):
         raise UsageError(f"--format must be one of html, {', '.join(_TABLES)}, not {form!r}")
     if pictures < 0:
-        raise UsageError(f"pictures must be at least 0, not {pictures}")
+        raise UsageError(f"images must be at least 0, not {pictures}")
     if not sources:
         raise UsageError("no run to report; expected at least one")
     if output is not None:

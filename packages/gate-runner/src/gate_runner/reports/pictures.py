@@ -46,7 +46,7 @@ def examples(contents: Contents, count: int, data_root: Roots) -> str:
         return ""
     explained = (
         "The worst test samples over runs and seeds; below them the samples of the most frequent confusions. They were "
-        "made again from their source and are shown only where they are the same data, by digest, as the runs saw."
+        "reloaded from their source and are shown only where they are the same data, by digest, as the runs saw."
     )
     parts = [note(explained)]
     for row in contents.rows:
@@ -176,7 +176,7 @@ def _reload_samples(
             data = pooled(data)
     except Exception as error:  # noqa: BLE001 - whatever a benchmark's source raises, the report goes on without images
         message = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
-        return None, f"its data cannot be made again: {brief(message)}"
+        return None, f"its data cannot be reloaded: {brief(message)}"
     if data.digest() != result.data.get("sha256"):
         return None, "the data made now are not those of the run (their digests differ)"
     if len({samples_asked(tested) for _, tested in results}) > 1:

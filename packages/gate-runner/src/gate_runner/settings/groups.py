@@ -161,8 +161,8 @@ class FeatureSettings:
     readout: tuple[str, ...] = _features(
         (),
         "Where to read the encoder: auto, all, last, or e.g. block:9/mean.\n"
-        "``auto`` chooses on training and validation samples, ``all`` scores every read-out beside it, ``last`` is the "
-        "encoder's own output, and `vision_features.readouts.Readout` says the rest; of several, each is a unit.",
+        "``auto`` chooses on training and validation samples, ``all`` scores every read-out next to it, ``last`` is "
+        "the encoder's own output, and `vision_features.readouts.Readout` says the rest; of several, each is a unit.",
         read=lambda text: checked(words_in(text)),
         accepts=_WORDS,
         common=True,

@@ -28,7 +28,7 @@ def indistinct_classes(weights: Float[np.ndarray, "k d"], classes: Sequence[str]
         >>> indistinct_classes(np.eye(2), ["cat", "dog"])
         ''
         >>> indistinct_classes(np.ones((2, 4)) / 2, ["cat", "dog"])[:68]
-        '2 of 2 class texts are hardly told apart by this encoder (cosines ab'
+        '2 of 2 class texts are hardly distinguished by this encoder (cosines ab'
     """
     close = weights @ weights.T
     np.fill_diagonal(close, -1)
@@ -37,6 +37,6 @@ def indistinct_classes(weights: Float[np.ndarray, "k d"], classes: Sequence[str]
         return ""
     first, second = divmod(int(close.argmax()), len(classes))
     return (
-        f"{int(twins.sum())} of {len(classes)} class texts are hardly told apart by this encoder (cosines above "
+        f"{int(twins.sum())} of {len(classes)} class texts are hardly distinguished by this encoder (cosines above "
         f"{TWINS}), such as {classes[first]!r} and {classes[second]!r}: scores without a trained head mean little"
     )

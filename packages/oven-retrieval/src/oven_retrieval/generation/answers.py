@@ -160,7 +160,7 @@ def _check_settings(file: Path, partial: Path, settings: dict[str, Any]) -> None
     differing = [name for name, value in settings.items() if name not in begun or begun[name] != value]
     if differing:
         raise ValueError(
-            f"{partial}: holds answers with another {', '.join(differing)}; remove it to start anew, or go on as "
+            f"{partial}: holds answers with another {', '.join(differing)}; remove it to start again, or go on as "
             f"it was begun ({differing[0]}: {begun.get(differing[0], 'unknown')!r:.40}, "
             f"now {settings[differing[0]]!r:.40})"
         )
@@ -177,7 +177,7 @@ def _resume(partial: Path, questions: Sequence[Question]) -> int:
             file.truncate(len(complete_lines))
     ids = [record.get("data_id") for _, record in json_objects(partial)]
     if ids != [question.data_id for question in questions[: len(ids)]]:
-        raise ValueError(f"{partial}: holds answers to other questions; remove it to start anew")
+        raise ValueError(f"{partial}: holds answers to other questions; remove it to start again")
     return len(ids)
 
 

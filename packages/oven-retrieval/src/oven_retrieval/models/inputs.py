@@ -37,7 +37,7 @@ class Work:
             if differing:
                 raise FolderError(
                     f"{self.path}: an unfinished training with other {', '.join(differing)} is there; remove it to "
-                    "start anew"
+                    "start again"
                 )
             say(f"going on with {self.path}")
         self.path.mkdir(parents=True, exist_ok=True)

@@ -115,7 +115,7 @@ class ExactTable(NamedTuple):
     def read(cls, folder: Folder) -> ExactTable:
         """Map the arrays of a folder."""
         if "exact_form" not in folder:
-            raise FolderError(f"{folder.path}: of an earlier version; build it anew (`oven update --rebuild`)")
+            raise FolderError(f"{folder.path}: of an earlier version; build it again (`oven update --rebuild`)")
         table: ExactTable = folder.table("exact", cls)
         return table
 

@@ -27,7 +27,7 @@ K1, B, EPSILON = 1.2, 0.75, 0.25
 _BLOCK = 1 << 18
 _PAIRS = 1 << 20
 _NAMES_AT_ONCE = 1 << 16
-DAMAGED = "the index of names is damaged: its arrays do not fit one another; build it anew (`oven update --rebuild`)"
+DAMAGED = "the index of names is damaged: its arrays do not fit one another; build it again (`oven update --rebuild`)"
 BUCKET_BITS = 17
 """Trigrams of names are hashed to so many bits."""
 LENGTHS = 4

@@ -118,12 +118,12 @@ class NgramIndex:
         if folder.meta.get("ngrams") != _VERSION:
             raise FolderError(
                 f"{folder.path}: its n-grams are of version {folder.meta.get('ngrams', 1)}, expected {_VERSION}; "
-                "build it anew (`oven update --rebuild`)"
+                "build it again (`oven update --rebuild`)"
             )
         if folder.meta["folding"] != _FOLDING:
             raise FolderError(
                 f"{folder.path}: its n-grams were folded by {folder.meta['folding']!r}, here it is {_FOLDING!r}; "
-                "build it anew (`oven update --rebuild`)"
+                "build it again (`oven update --rebuild`)"
             )
         return cls(kb, folder.table("ngram", NgramColumns))
 

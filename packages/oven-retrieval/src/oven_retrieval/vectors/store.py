@@ -234,7 +234,7 @@ def _resume(rows: Path, identity: dict[str, Any], overwrite: bool) -> tuple[int,
     if differing:
         raise FolderError(
             f"{rows}: an unfinished build with other {', '.join(differing)} is there "
-            f"({state.get(differing[0])!r}, expected {identity[differing[0]]!r}); remove it to start anew"
+            f"({state.get(differing[0])!r}, expected {identity[differing[0]]!r}); remove it to start again"
         )
     done, dim = int(state["done"]), int(state["dim"])
     raw, size = rows / "vectors.raw", done * dim * np.dtype(identity["dtype"]).itemsize

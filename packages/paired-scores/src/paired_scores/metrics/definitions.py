@@ -324,7 +324,7 @@ def _mask_counts(predictions: Array, targets: Array) -> Floats:
     classes = predictions.shape[1] if scored else int(max(labels.max(), targets.max())) + 1
     if classes > MOST_CLASSES:
         raise ValueError(
-            f"the label maps name class {classes - 1}, expected 0..{MOST_CLASSES - 1} or {IGNORED}; number them anew"
+            f"the label maps name class {classes - 1}, expected 0..{MOST_CLASSES - 1} or {IGNORED}; number them again"
         )
     if (targets == _VOID).any() and not (scored and classes > _VOID) and not (labels == _VOID).any():
         raise ValueError(

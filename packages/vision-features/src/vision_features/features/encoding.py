@@ -99,7 +99,7 @@ def _check_request(images: object, kind: str, batch_size: int) -> None:
     if not isinstance(images, Tensor | Pictures):
         raise UsageError(
             f"images are a {type(images).__module__}.{type(images).__name__}, expected a torch.Tensor [n, 3, h, w] or "
-            "Pictures"
+            "`gate_data.pictures.Pictures`"
         )
     block = kind.removeprefix("tokens:")
     if kind not in _KINDS and not (block != kind and block.isdecimal() and int(block) > 0):

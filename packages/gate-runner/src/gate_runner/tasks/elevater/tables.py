@@ -306,7 +306,7 @@ def gains(records: Sequence[Record]) -> list[Table]:
         "What knowledge adds, chosen by validation (ELEVATER's table 16)",
         ("Class texts", *heads),
         tuple((name, *cells) for name, cells in lines.items()) if columns else (),
-        "Wins, ties and losses are data sets, by their means over seeds; a tie is a difference below .05 points.",
+        "Wins, ties and losses are data sets, by their means over seeds; a tie is a difference below 0.05 points.",
     )
     every = {record.cell.knowledge for record in records} - set(CONTROLS)
     sources = sorted(every, key=in_order_of_sources)
@@ -372,7 +372,7 @@ def controls(records: Sequence[Record]) -> Table:
             rows.append((*name, _adapted(shots, tune, projection), real, *_figures(values), verdict))
     return Table(
         "controls",
-        "Does knowledge say something? Beside as many random words, and what is known of other classes, in percent",
+        "Does knowledge help? Scores with it, with as many random words, and with what is known of other classes, in %",
         ("Data set", "Adaptation", "Source", "None", "Real", "Random words", "Other classes", "Beats both"),
         tuple(rows),
         "The controls have as many items and words as the source named; random words are drawn from its own words.",

@@ -31,7 +31,7 @@ _KNOWN = {
     "timm:vit_base_patch16_224.augreg_in21k": Taxonomy("no", "no", "ImageNet-22K (14M)", "academic"),
     "timm:vit_base_patch16_224.mae": Taxonomy("no", "no", "ImageNet-1K (1.2M)", "academic"),
     "timm:deit_base_patch16_224.fb_in1k": Taxonomy("no", "no", "ImageNet-1K (1.2M)", "academic"),
-    "micro-clip": Taxonomy("yes", "no", "268,800 made-up pairs", "academic"),
+    "micro-clip": Taxonomy("yes", "no", "268,800 synthetic pairs", "academic"),
 }  # fmt: skip
 """By spec: table 2's checkpoints that have one."""
 
