@@ -329,3 +329,14 @@ def test_masked_labels_and_weights_are_refused():
     ):
         with pytest.raises(ValueError, match=r"the value at \[5(, 0)?\] is masked"):
             fit()
+
+
+def test_features_that_are_too_small_for_a_length_are_refused() -> None:
+    """Rows below 1e-12 were not brought to length 1, and probabilities were others."""
+    x = np.random.default_rng(0).normal(size=(30, 6)).astype(np.float32)
+    labels = np.arange(30) % 3
+    x[np.arange(30), labels] += 3
+    plain = HeadClassifier().fit(x, labels).predict_proba(x)
+    np.testing.assert_allclose(HeadClassifier().fit(1e-6 * x, labels).predict_proba(1e-6 * x), plain, atol=1e-3)
+    with pytest.raises(ValueError, match=r"features hold at most .*e-30, and lengths below 1e-10 are not divided by"):
+        HeadClassifier().fit(1e-30 * x, labels)

@@ -158,3 +158,13 @@ def test_what_has_no_order_is_refused() -> None:
         rank_gallery(eye, eye, labels, labels, ks=(0, 1))
     with pytest.raises(ValueError, match="query row 0: an inner product is beyond float32"):
         rank_gallery(eye * 1e30, eye * 1e30, labels, labels)
+
+
+@pytest.mark.parametrize("name", ["ami", "v_measure"])
+def test_clusters_that_are_the_classes_keep_an_interval(name: str) -> None:
+    """No resample differs from 1, so that few samples seemed to say it for certain."""
+    classes = np.arange(30) % 3
+    score = agreement(name, (classes + 1) % 3, classes)
+    assert score.value == pytest.approx(1)
+    assert score.low == pytest.approx(0.8865, abs=1e-3)  # Wilson's for 30 of 30
+    assert agreement(name, np.tile(classes, 10), np.tile(classes, 10)).low > score.low

@@ -218,3 +218,9 @@ def main_exits_well(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 0
+
+
+def test_a_list_in_place_of_runs_is_one_line(tmp_path: Path) -> None:
+    """It ended in an AttributeError of a list."""
+    with pytest.raises(UsageError, match=r"a run is given as \['a', 'b'\]; expected its folder or a Run, each an argument"):
+        compare(["a", "b"])  # type: ignore[arg-type]

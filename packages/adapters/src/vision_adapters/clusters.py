@@ -12,10 +12,11 @@ import numpy.typing as npt
 from jaxtyping import Int
 
 from paired_scores.metrics.arrays import as_array, class_labels
-from paired_scores.metrics.score import Score
+from paired_scores.metrics.score import Score, wilson
 
 Table = npt.NDArray[np.int64]
 
+_ROUNDING = 1e-9
 _BATCHED_FROM = 50_000
 """Samples from which k-means goes through them in batches."""
 
@@ -86,6 +87,8 @@ def agreement(
         values = AGREEMENTS[name](outcomes, drawn)
         moved = np.quantile(values, [(1 - level) / 2, (1 + level) / 2]) - values.mean() + value
         low, high = (float(end) for end in np.clip(moved, None, 1.0))
+    if resamples and value > 1 - _ROUNDING:
+        low = min(low, wilson(1.0, len(outcomes), level)[0])
     return Score(name, "higher", value, min(low, value), max(high, value), outcomes)
 
 

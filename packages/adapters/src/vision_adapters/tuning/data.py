@@ -430,6 +430,8 @@ def rows_of(values: Any, name: str) -> Tensor:
 
 LARGEST = 1e15
 """Magnitude of a feature whose squares, over some thousand dimensions, still fit float32."""
+LEAST = 1e-10
+"""Magnitude of the largest feature from which on rows are brought to length 1: torch divides by no less than 1e-12."""
 
 
 def check_features(features: Tensor, name: str) -> None:
@@ -446,6 +448,12 @@ def check_features(features: Tensor, name: str) -> None:
         raise ValueError(
             f"{name}: row {row} holds {most:.3g}, and squares beyond {LARGEST:g} do not fit "
             "float32: divide the features by their largest value"
+        )
+    most = float(features.abs().max())
+    if 0 < most < LEAST:
+        raise ValueError(
+            f"{name} hold at most {most:.3g}, and lengths below {LEAST:g} are not divided by: divide the features by "
+            "their largest value"
         )
 
 

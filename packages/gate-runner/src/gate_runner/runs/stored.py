@@ -230,7 +230,11 @@ def folder_of(source: Stored) -> Path:
     """Where a run lies."""
     if isinstance(source, StoredRun):
         return source.path
-    return Path(source) if isinstance(source, str | PathLike) else source.folder
+    if isinstance(source, str | PathLike):
+        return Path(source)
+    if not hasattr(source, "folder"):
+        raise UsageError(f"a run is given as {source!r:.80}; expected its folder or a Run, each an argument of its own")
+    return source.folder
 
 
 def read_runs(sources: Sequence[Stored]) -> list[StoredRun]:
