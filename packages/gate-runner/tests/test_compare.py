@@ -222,5 +222,5 @@ def main_exits_well(arguments: list[str]) -> None:
 
 def test_a_list_in_place_of_runs_is_one_line(tmp_path: Path) -> None:
     """It ended in an AttributeError of a list."""
-    with pytest.raises(UsageError, match=r"a run is given as \['a', 'b'\]; expected its folder or a Run, each an argument"):
+    with pytest.raises(UsageError, match=r"a run is given as \['a', 'b'\]; expected its folder or a Run"):
         compare(["a", "b"])  # type: ignore[arg-type]
