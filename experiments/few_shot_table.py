@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from vision_features.encoders import Encoder
+    from vision_features.encoders.encoder import Encoder
 
 RESULTS = Path(__file__).with_name("results")
 METHODS = ("zero_shot", "anchored", "logistic", "gda", "lp++", "clap", "tip_adapter", "elevater")

@@ -140,14 +140,8 @@ def saved(**arrays: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def runner_pickles() -> tuple[list[bytes], Read]:
+def pickles_of_strangers() -> tuple[list[bytes], Read]:
     from wary_files import pickles
-
-    return pickled(), lambda content: pickles.load(content, "fuzz")
-
-
-def eqben_pickles() -> tuple[list[bytes], Read]:
-    from eqben_builder.video import pickles
 
     return pickled(), lambda content: pickles.load(content, "fuzz")
 
@@ -636,8 +630,7 @@ READERS: dict[str, tuple[Made, float]] = {
     "gate-runner: heads' cards": (runner_heads, 15),
     "gate-runner: trained encoders' cards": (runner_tuned, 10),
     "gate-runner: recipes": (runner_recipes, 20),
-    "gate-runner: pickles": (runner_pickles, 160),
-    "eqben-builder: pickles": (eqben_pickles, 150),
+    "wary-files: pickles": (pickles_of_strangers, 310),
     "gate-runner: pictures": (runner_pictures, 60),
     "gate-runner: AVIF, HEIC, packed TIFF": (packed_pictures, 10),
     "eqben-builder: pictures": (eqben_pictures, 60),

@@ -79,12 +79,20 @@ def strings(source: str) -> Iterator[str]:
                 yield f"{match[1]}.{match[2]}"
 
 
+def imports(source: str) -> Iterator[str]:
+    """Names of ours that a source imports from modules, dotted, wherever it does."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] in PACKAGES:
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
 def test_a_name_that_is_not_there_is_found() -> None:
     assert missing("gate_runner.tasks.job.Job.timed") == missing("paired_scores") == ""
     assert missing("gate_runner.tasks.job.Jub") == "gate_runner.tasks.job has no Jub"
     assert missing("gate_runner.no_folder.Job") == "gate_runner has no no_folder"
     assert list(strings("a = 'gate_runner.x:y'\nb = f'gate_runner.x:{a}'\nc = 'eqsim:v1'\n")) == ["gate_runner.x.y"]
     page = "Call `eqsim.f(x)` or `eevee.g.H`.\n```python\nfrom eqsim import (\n    a,\n    b as c,\n)\n```\n"
+    assert list(imports("def f():\n    from eqsim.a import b as c\nfrom numpy import array\n")) == ["eqsim.a.b"]
     assert list(dotted_names(page)) == ["eqsim.f", "eevee.g.H", "eqsim.a", "eqsim.b"]
 
 
@@ -108,4 +116,12 @@ def test_what_strings_name_is_there() -> None:
 def test_what_pages_and_docstrings_name_is_there() -> None:
     named = [(path, dotted) for path in [*PAGES, *CODE] for dotted in dotted_names(path.read_text("utf-8"))]
     assert len(named) > 500
+    assert [f"{path.relative_to(ROOT)}: {lack}" for path, dotted in named if (lack := missing(dotted))] == []
+
+
+def test_what_scripts_import_is_there() -> None:
+    """A module that moves leaves scripts behind that import it, and that no test runs."""
+    scripts = [path for path in CODE if "src" not in path.relative_to(ROOT).parts]
+    named = [(path, dotted) for path in scripts for dotted in imports(path.read_text("utf-8"))]
+    assert len(named) > 300
     assert [f"{path.relative_to(ROOT)}: {lack}" for path, dotted in named if (lack := missing(dotted))] == []

@@ -20,10 +20,12 @@ from pathlib import Path
 import numpy as np
 from _setting import RESULTS, record
 
-from eevee import Constraints, RidgeScorer, Space, choose_scorer, load_table, standardise
+from eevee import RidgeScorer, load_table, standardise
 from eevee.answers.evaluation import auc
 from eevee.answers.intervals import intervals
+from eevee.answers.scorer_choice import choose_scorer
 from eevee.searching.search import Evaluator, search
+from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import folds_of, with_families
 from eevee.tables.standard import overall_scores
 
