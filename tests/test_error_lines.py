@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from eevee import load_table
 from eqben_builder.scoring import read_scores
-from gate_data import load, read_benchmark
+from gate_data import guess, load, read_benchmark
 from gate_runner.runs.folder import read_manifest
 from gate_runner.settings.configuration import read_configuration
 from gate_runner.settings.values import recipe_in
 from knowledge_prompts import ClassPrompts, load_class_prompts, named_sources
 from knowledge_prompts.sources.elevater_files import read_external
+from oven_retrieval import build_kb_from_file
 from oven_retrieval.models.trained import MODEL, read_config
 from vision_adapters import load_head as load_adapters_head
 from vision_features.encoders.named import read_card
@@ -39,7 +41,22 @@ READERS: dict[str, tuple[str, Callable[[Path], Any], list[bytes]]] = {
     "gate-runner: a manifest": ("manifest.json", read_manifest, [JSON]),
     "gate-runner: a configuration": ("a.toml", read_configuration, [TOML]),
     "gate-runner: a recipe": ("a.toml", lambda path: recipe_in(str(path), {}), [TOML]),
-    "eqben-builder: scores": ("a.csv", read_scores, [b"id,c0_i0,c0_i1,c1_i0,c1_i1\na," + LONG + b",2,3\n"]),
+    "eevee: a table": (
+        "a.csv",
+        lambda path: load_table(path, direction="higher"),
+        [b"model,a,b\nm," + LONG + b",1\n", b"model,a,b\nm,x" + LONG + b",1\n"],
+    ),
+    "gate-data: a table": ("a.csv", guess, [LONG + b",label\n1,2\n"]),
+    "oven-retrieval: entities": (
+        "a.csv",
+        lambda path: list(build_kb_from_file(path, path.parent / "kb")),
+        [b"id," + LONG + b"\nQ1,a\n"],
+    ),
+    "eqben-builder: scores": (
+        "a.csv",
+        read_scores,
+        [b"id,c0_i0,c0_i1,c1_i0,c1_i1\na," + LONG + b",2,3\n", b"id,c0_i0," + LONG + b"\na,1,2\n"],
+    ),
     "knowledge-prompts: knowledge": ("a.json", read_external, [b"[" + JSON + b"]"]),
     "knowledge-prompts: prompts": ("a.json", load_class_prompts, [JSON]),
     "knowledge-prompts: Wiktextract": ("a.jsonl", wiktextract, [JSON]),

@@ -146,7 +146,7 @@ def _taken_for(names: Sequence[str], rows: Sequence[Row]) -> str:
     shown = []
     for key in names[:20]:
         example = next((row[key] for _, row in rows[:200] if row[key].lower() not in MISSING), None)
-        shown.append(f"{key} ({_kind(key, rows)}{f', such as {example!r}' if example else ''})")
+        shown.append(f"{key} ({_kind(key, rows)}{f', such as {example!r:.80}' if example else ''})")
     return ", ".join(shown) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
@@ -281,10 +281,10 @@ def number(text: str, where: str) -> float:
         return math.nan
     digits = stripped.removesuffix("%").rstrip()
     if not NUMBER.fullmatch(digits) and digits.lower() not in ("inf", "+inf", "-inf", "infinity", "-infinity"):
-        raise EeveeError(f"{where}: {text!r}; expected a number, or an empty cell where it is missing")
+        raise EeveeError(f"{where}: {text!r:.80}; expected a number, or an empty cell where it is missing")
     value = float(digits)
     if not math.isfinite(value):
-        raise EeveeError(f"{where}: {text!r}; expected a finite number")
+        raise EeveeError(f"{where}: {text!r:.80}; expected a finite number")
     return value
 
 
@@ -396,7 +396,7 @@ def _read_wide(draft: _Draft, header: list[str], rows: list[Row], direction: str
         cells = [row[key] for _, row in rows if row[key].lower() not in MISSING]
         if cells and not any(map(_is_number, cells)):
             raise EeveeError(
-                f"{draft.where}: column {key!r} was taken for a metric and holds text ({cells[0]!r}); say which "
+                f"{draft.where}: column {key!r} was taken for a metric and holds text ({cells[0]!r:.80}); say which "
                 f"columns name the model (--model-column) or are to be left out (--drop); taken: "
                 f"{_taken_for(header, rows)}"
             )

@@ -128,7 +128,7 @@ def _csv(source: Path, columns: Sequence[str]) -> tuple[list[str] | None, NDArra
             raise ValueError(f"{source}, line 1: column {doubled[0]!r} comes twice")
         absent = [name for name in columns if name not in header]
         if absent:
-            raise ValueError(f"{source}, line 1: no column {', '.join(absent)}; there are {', '.join(header)}")
+            raise ValueError(f"{source}, line 1: no column {', '.join(absent)}; there are {', '.join(header):.200}")
         ids, values = [], []
         for row in reader:
             where = f"{source}, line {reader.line_num}"

@@ -115,10 +115,10 @@ def of_tables(folder: Path, paths: Sequence[Path], target: str = "") -> Guess:
     if not roles["image"]:
         roles["image"] = next((by_case[word] for word in _FIRST if word in by_case), "")
     if not roles["image"]:
-        raise DataError(f"{path} has no column of paths among {', '.join(columns)}; expected e.g. 'image'")
+        raise DataError(f"{path} has no column of paths among {', '.join(columns):.200}; expected e.g. 'image'")
     if target:
         if target not in columns:
-            raise DataError(f"{path} has no column {target!r} among {', '.join(columns)}")
+            raise DataError(f"{path} has no column {target!r} among {', '.join(columns):.200}")
         roles = {part: "" if name == target else name for part, name in roles.items()} | {"target": target}
         if not roles["image"]:
             raise DataError(f"{path}: column {target!r} holds the images' paths; expected another as the target")
