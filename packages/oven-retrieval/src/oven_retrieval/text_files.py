@@ -142,8 +142,8 @@ def _check_header(path: str | Path, header: Sequence[str], required: Sequence[st
     if not set(required) <= set(header):
         if len(header) == 1 and ";" in header[0]:
             raise EntityFileError(path, 1, "cells are separated by ';', expected ',': save it as CSV with commas")
-        cells = ", ".join(map(repr, header[:12])) or "empty"
-        raise EntityFileError(path, 1, f"expected a header with {' and '.join(required)}; the first line is {cells:.200}")
+        cells = ", ".join(map(repr, header[:12]))[:200] or "empty"
+        raise EntityFileError(path, 1, f"expected a header with {' and '.join(required)}; the first line is {cells}")
 
 
 def text_field(record: Mapping[str, Any], field: str, *, required: bool = True) -> str:
