@@ -773,7 +773,8 @@ def main() -> int:
             continue
         process = forked.Process(target=work, args=(name, count, options.seed, queue))
         process.start()
-        process.join()
+        while process.is_alive() and queue.empty():  # many findings fill the pipe, and the child waits until it is read
+            process.join(0.05)
         if queue.empty():
             path = Path(tempfile.gettempdir()) / f"finding-{list(READERS).index(name)}"
             shutil.copy(PLACE / "now", path)
@@ -782,6 +783,7 @@ def main() -> int:
             keep(collected, options)
             continue
         done, refused, slowest, seconds, grown, findings = queue.get()
+        process.join()
         for number, what, content in findings:
             print(f"{name}, input {number}: {what}\n  {content[:200]!r}", flush=True)
         collected[name] = {

@@ -592,7 +592,11 @@ def oven_vectors(root: Path) -> tuple[list[bytes], Read]:
 
     def read() -> object:
         manifest, content = folder / "index" / "manifest.json", (folder / "index" / "index.bin").read_bytes()
-        if manifest.read_text() == json.dumps(whole, indent=1) or json.loads(manifest.read_text()) == whole:
+        try:
+            is_whole = json.loads(manifest.read_text()) == whole
+        except ValueError:  # which the reader has to name
+            is_whole = False
+        if is_whole:
             signed = json.loads(json.dumps(whole))
             signed["columns"]["index"] |= {"sha256": hashlib.sha256(content).hexdigest(), "shape": [len(content)]}
             manifest.write_text(json.dumps(signed))
