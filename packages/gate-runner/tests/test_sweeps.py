@@ -343,3 +343,9 @@ def test_the_command_line_sweeps_with_workers(
     assert "| LP | Language-2P |" in out
     results = [json.loads(path.read_text()) for path in (tmp_path / "run" / "results").iterdir()]
     assert Counter(result["status"] for result in results) == {"ok": 8, "skipped": 2}
+
+
+def test_a_limit_that_leaves_a_class_without_an_image_is_named(tmp_path: Path) -> None:
+    results = swept(tmp_path / "few", ["digits"], shots=(0,), limit=20)
+    assert {result.status for result in results.values()} == {"skipped"}
+    assert any(result.reason.endswith("; a larger --limit than 20 may have one") for result in results.values())

@@ -131,7 +131,9 @@ def fit_frozen(
             else:
                 tuned = tune(data, "zero_shot" if zero_shot else probe)
         except ValueError as error:
-            raise NotApplicableError(str(error)) from error
+            limit = job.settings.limit
+            hint = "" if limit is None else f"; a larger --limit than {limit} may have one"
+            raise NotApplicableError(f"{error}{hint}") from error
     with job.timed("test"):
         score = HeldOut(test, features.test_labels).score(tuned, seed=job.seed, resamples=300)
         scores = torch.cat([tuned.scores(part).float() for part in torch.split(test, 4096)])
