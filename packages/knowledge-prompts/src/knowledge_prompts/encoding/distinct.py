@@ -27,7 +27,7 @@ def indistinct_classes(weights: Float[np.ndarray, "k d"], classes: Sequence[str]
     Example:
         >>> indistinct_classes(np.eye(2), ["cat", "dog"])
         ''
-        >>> indistinct_classes(np.ones((2, 4)) / 2, ["cat", "dog"])[:68]
+        >>> indistinct_classes(np.ones((2, 4)) / 2, ["cat", "dog"])[:71]
         '2 of 2 class texts are hardly distinguished by this encoder (cosines ab'
     """
     close = weights @ weights.T
