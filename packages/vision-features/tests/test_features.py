@@ -117,6 +117,27 @@ def test_rows_of_several_segments_come_in_the_order_asked_for(tmp_path: Path) ->
     assert features.encoded["text"] == 0
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2], [0, 1, 2, 3, 4], [1, 0, 2, 3, 4]])
+def test_rows_of_one_file_are_those_asked_for_and_counted(order: list[int], tmp_path: Path) -> None:
+    first = FeatureCache(tmp_path / "encoder")
+    first.rows("all", "text", TEXTS[:5], 2, encode)
+    assert (first.encoded["text"], first.reused["text"]) == (5, 0)
+    for in_memory in (10_000, 0):
+        features = FeatureCache(tmp_path / "encoder", in_memory=in_memory)
+        rows = features.rows("part", "text", TEXTS[order], 2, encode)
+        assert torch.equal(rows[:], encode(torch.tensor(order)))
+        assert (features.encoded["text"], features.reused["text"]) == (0, len(order))
+    features.rows("more", "text", TEXTS[:8], 2, encode)
+    assert (features.encoded["text"], features.reused["text"]) == (3, len(order) + 5)
+
+
+def test_memory_is_given_until_none_is_left(tmp_path: Path) -> None:
+    features = FeatureCache(tmp_path / "encoder", in_memory=100)
+    for name, texts in (("a", TEXTS[:5]), ("b", TEXTS[5:])):  # 60 bytes each
+        features.rows(name, "text", texts, 2, encode)
+    assert features.placed == {"a": "memory", "b": "disk"}
+
+
 def test_what_was_not_used_longest_makes_room(tmp_path: Path) -> None:
     features = FeatureCache(tmp_path / "encoder", cap=870)  # 536 and 284 bytes with headers and digests, and 60 more
     features.rows("a", "a", TEXTS, 5, encode)
