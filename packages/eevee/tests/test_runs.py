@@ -114,6 +114,15 @@ def test_the_command_takes_run_folders_and_says_first_how_many_models_are_enough
     assert "22 models" in capsys.readouterr().out
 
 
+def test_too_few_runs_are_told_the_table_that_they_can_be_added_to(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["select", *map(str, runs[:3]), "-k", "1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "the runs are of 3 encoders; expected at least 5" in line
+    assert "--table gate" in line
+
+
 def test_how_many_models_are_needed_is_computed_for_the_number_that_is_chosen() -> None:
     lines = {k: models_needed(k) for k in (1, 8)}
     assert lines[8] == models_needed(None)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from eevee.errors import EeveeError
-from eevee.tables.table import Benchmark, Direction, Metric, ResultTable
+from eevee.tables.table import SMALLEST_POOL, Benchmark, Direction, Metric, ResultTable
 from wary_files.json_files import read_json
 
 _LOG = logging.getLogger(__name__)
@@ -108,6 +108,11 @@ def _alone(models: dict[str, dict[str, _Score]]) -> ResultTable:
     by_name = {key: score for scores in models.values() for key, score in scores.items()}
     metrics = tuple(Metric(key, key, cast(Direction, by_name[key].direction)) for key in names)
     with_scores = {model: scores for model, scores in models.items() if scores}
+    if len(with_scores) < SMALLEST_POOL:
+        raise EeveeError(
+            f"the runs are of {len(with_scores)} encoders; expected at least {SMALLEST_POOL}, or a table to which they "
+            "are added: --table gate (benchmarks that it has, under the same names)"
+        )
     values = np.array(
         [[scores[key].value if key in scores else np.nan for key in names] for scores in with_scores.values()]
     )
