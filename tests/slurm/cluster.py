@@ -127,6 +127,18 @@ class Cluster:
         """Start a node's slurmd, once more if it was stopped."""
         self._daemon(name, ["slurmd", "-D", "-N", name])
 
+    def resume(self) -> None:
+        """Return all nodes to service; one that was down returns by itself, and then refuses to be resumed."""
+
+        def resumed() -> bool:
+            for name in NODES:
+                with contextlib.suppress(subprocess.CalledProcessError):
+                    self.ask("scontrol", "update", f"nodename={name}", "state=resume")
+            states = self.ask("sinfo", "--noheader", "--Node", "--format=%T").split()
+            return all(state.rstrip("*") in ("idle", "mixed", "allocated") for state in states)
+
+        _wait("nodes in service", resumed, self)
+
     def munge(self) -> None:
         """Start munged, by which all others know one another."""
         folder = self.folder

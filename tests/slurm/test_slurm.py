@@ -274,7 +274,7 @@ def test_nodes_that_are_drained_and_one_that_dies(lab: Callable[[int], Lab], exp
         until("SLURM's reason", lambda: line in command.log.read_text(), command)
     finally:
         one.cluster.node(lost)
-        one.cluster.ask("scontrol", "update", f"nodename={','.join(NODES)}", "state=resume")
+        one.cluster.resume()
     ended(command)
     one.right(some(expected, 2))
 
@@ -319,7 +319,7 @@ def test_a_requeue_in_every_phase(lab: Callable[[int], Lab], expected: dict[int,
         one.hold(index, phase)
     command = one.command()
     until("every phase", lambda: all(one.reached(phase, index) for index, phase in enumerate(PHASES)), command)
-    for index in range(len(PHASES)):
+    for index in reversed(range(len(PHASES))):  # first the one whose number is the array's
         one.cluster.ask("scontrol", "requeue", one.job(index))
     until("all parts in the queue", lambda: {state for state, _ in one.jobs().values()} == {"PENDING"}, command)
     one.release()
