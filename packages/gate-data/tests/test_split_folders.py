@@ -31,7 +31,7 @@ def test_splits_are_known_by_a_word_in_their_folders_names(tmp_path: Path, form:
 
 def test_folders_beside_such_splits_are_refused(tmp_path: Path) -> None:
     pictures(tmp_path, "seg_train/seg_train/owl", "seg_test/seg_test/owl", "seg_pred/seg_pred")
-    with pytest.raises(DataError, match="look like splits, beside seg_pred"):
+    with pytest.raises(DataError, match="look like splits, next to seg_pred"):
         guess(tmp_path)
 
 

@@ -288,7 +288,7 @@ def test_an_unreadable_image_is_named_and_left_out_on_request(digits: Path, caps
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ({"test": "tast"}, "look like splits, beside tast"),
+        ({"test": "tast"}, "look like splits, next to tast"),
         ({"train/one": "train/ZERO", "test/one": "test/ZERO"}, "classes 'ZERO' and 'zero' differ only in their case"),
         ({"train": "gone"}, "test"),
     ],
