@@ -416,6 +416,7 @@ _SAYS: dict[str, Any] = {
     **dict.fromkeys(_TRUE, True),
     **dict.fromkeys(_NONE),
     **dict.fromkeys(_ZERO, 0),
+    "is_current_stream_capturing": False,
     "device_count": 1,
     "get_device_name": Properties.name,
     "get_device_properties": Properties,

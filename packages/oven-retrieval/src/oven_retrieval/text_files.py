@@ -8,7 +8,8 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -52,7 +53,7 @@ class Reading:
             return 0.0
 
 
-def numbered_lines(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: str | Path, reading: Reading | None = None) -> Generator[tuple[int, str], None, None]:
     """Yield (line number, line) of a UTF-8 file; a byte that is not UTF-8 is an error with its line."""
     number = 0
     with open_text(path) as file:
@@ -76,16 +77,17 @@ def numbered_lines(path: str | Path, reading: Reading | None = None) -> Iterator
 
 def json_objects(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object) of a JSON-lines file; blank lines are skipped."""
-    for number, line in numbered_lines(path, reading):
-        if not line.strip():
-            continue
-        try:
-            record = parsed_json(line)
-        except (ValueError, RecursionError) as error:
-            raise EntityFileError(path, number, f"expected one JSON object per line: {error}") from None
-        if not isinstance(record, dict):
-            raise EntityFileError(path, number, f"expected a JSON object, got {type(record).__name__}")
-        yield number, record
+    with closing(numbered_lines(path, reading)) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            try:
+                record = parsed_json(line)
+            except (ValueError, RecursionError) as error:
+                raise EntityFileError(path, number, f"expected one JSON object per line: {error}") from None
+            if not isinstance(record, dict):
+                raise EntityFileError(path, number, f"expected a JSON object, got {type(record).__name__}")
+            yield number, record
 
 
 def csv_objects(
@@ -98,7 +100,11 @@ def csv_objects(
     """
     if csv.field_size_limit() < LONGEST_FIELD:
         csv.field_size_limit(LONGEST_FIELD)
-    reader = csv.reader((line for _, line in numbered_lines(path, reading)), strict=True)
+    with closing(numbered_lines(path, reading)) as lines:
+        yield from _rows_of(path, csv.reader((line for _, line in lines), strict=True), required)
+
+
+def _rows_of(path: str | Path, reader: Any, required: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     header: list[str] = []
     while True:
         first = reader.line_num + 1
