@@ -83,7 +83,7 @@ def test_imagenets_own_layout_is_splits_and_not_classes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["train", "cat"], r"holds train, which look like splits, beside cat"),
+        (["train", "cat"], r"holds train, which look like splits, next to cat"),
         (["val", "test"], r"has val, test but no train folder"),
     ],
 )
