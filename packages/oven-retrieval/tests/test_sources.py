@@ -191,3 +191,12 @@ def test_a_text_file_has_a_name_on_each_line(tmp_path):
     file.write_bytes("Duck\nÎle\n".encode("latin-1"))
     with pytest.raises(EntityFileError, match=r"names\.txt:\d: expected UTF-8"):
         list(read_entities(file))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.txt", "Münster\n"), ("a.csv", "id,name\n0,Münster\n"), ("a.jsonl", '{"id": "0", "name": "Münster"}\n')],
+)
+def test_a_byte_order_mark_is_no_letter_of_a_name(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+    assert [(entity.id, entity.name) for _, entity, _ in read_entities(tmp_path / name)] == [("0", "Münster")]

@@ -182,7 +182,7 @@ def guess_format(path: str | Path) -> str:
             f"{', '.join(READERS)}"
         )
     with open_text(path) as file:
-        if file.readline(10).strip() == "[":
+        if file.readline(10).removeprefix("\ufeff").strip() == "[":
             return "wikidata"
     for _, record in json_objects(path):
         return "wiki6m" if WIKI6M_FIELDS["name"] in record else "jsonl"

@@ -54,7 +54,7 @@ class Reading:
 
 
 def numbered_lines(path: str | Path, reading: Reading | None = None) -> Generator[tuple[int, str], None, None]:
-    """Yield (line number, line) of a UTF-8 file; a byte that is not UTF-8 is an error with its line."""
+    """Yield (line number, line) of a UTF-8 file without its byte order mark; other bytes are an error with a line."""
     number = 0
     with open_text(path) as file:
         if reading is not None:
@@ -72,7 +72,7 @@ def numbered_lines(path: str | Path, reading: Reading | None = None) -> Generato
             except (EOFError, OSError) as error:
                 raise EntityFileError(path, number + 1, f"the compressed file is damaged: {error}") from None
             number += 1
-            yield number, line
+            yield number, line.removeprefix("\ufeff") if number == 1 else line
 
 
 def json_objects(path: str | Path, reading: Reading | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
