@@ -18,6 +18,7 @@ from gate_data.errors import DataError
 from gate_data.original_files import GROUP
 from gate_data.own import originals_of
 from gate_runner.comparison.best import interval_among, worse_runs
+from gate_runner.errors import UsageError
 from gate_runner.reports import report
 from gate_runner.reports.contents import gather
 from gate_runner.runs.slicing import few_groups, from_rows
@@ -83,6 +84,23 @@ def test_the_worst_slice_is_named_tested_kept_and_reported(pets: Path) -> None:
     assert "The worst is night" in report(pets / "runs", pictures=0)
     stored = read_run(pets / "runs")
     assert "column_values" in stored.tested(stored.results[0])
+
+
+@pytest.mark.parametrize("changed", ["more slices", "another camera", "another patient", "no groups", "EXIF"])
+def test_a_result_by_other_slices_or_groups_is_not_used_again(pets: Path, changed: str) -> None:
+    file = written(pets, 'columns = ["camera"]', group="patient")
+    first = run(file, pets / "runs")
+    assert run(file, pets / "runs") == first
+    table = (pets / "pets.csv").read_text()
+    if changed == "another camera":
+        (pets / "pets.csv").write_text(table.replace(",night,", ",dusk,"))
+    elif changed == "another patient":
+        (pets / "pets.csv").write_text(table.replace(",test39,", ",test38,"))
+    else:
+        slices = {"more slices": 'columns = ["camera", "label"]', "EXIF": 'columns = ["camera"]\nexif = ["Model"]'}
+        written(pets, slices.get(changed, 'columns = ["camera"]'), group="" if changed == "no groups" else "patient")
+    with pytest.raises(UsageError, match=r"pets seed 0 by other slices or groups of the test samples: choose another"):
+        run(file, pets / "runs")
 
 
 def test_groups_widen_the_interval_and_it_is_said(pets: Path) -> None:

@@ -19,7 +19,7 @@ from gate_runner.machine.resources import PeakMemory, release
 from gate_runner.runs.item_subsets import adaptive_test_of, chosen_of, in_blocks, in_full, narrowed
 from gate_runner.runs.ranks import training_together
 from gate_runner.runs.results import Result
-from gate_runner.runs.unit import EvalUnit, halved, with_kept_sizes
+from gate_runner.runs.unit import EvalUnit, columns_digest, halved, with_kept_sizes
 from gate_runner.tasks.job import Phases
 from knowledge_prompts.class_words import WORDS
 from vision_features.encoders.memory import is_out_of_memory
@@ -186,7 +186,7 @@ def _compute(
             "test": len(data.test),
             "classes": len(data.classes),
             "sha256": digest,
-            **({"asked": unit.own_digest} if unit.source == "file" else {}),
+            **({"asked": unit.own_digest, "columns": columns_digest(all_data)} if unit.source == "file" else {}),
             **counts,
             **({"shared": shared.number} if shared.number else {}),
         },

@@ -150,6 +150,15 @@ class EvalUnit:
                 f"{self.output} holds a result of {self.name} seed {self.seed} on other data (sha256 "
                 f"{str(stored.data.get('sha256'))[:12]}, now {now[:12]}): choose another --output"
             )
+        if self.source == "file" and "columns" in stored.data:
+            place = ("columns", *self.same_data)
+            if place not in digests:
+                digests[place] = columns_digest(self.load(size))
+            if digests[place] != stored.data["columns"]:
+                raise UsageError(
+                    f"{self.output} holds a result of {self.name} seed {self.seed} by other slices or groups of the "
+                    "test samples: choose another --output"
+                )
 
     def save(self, result: Result, samples: Outcomes | None, traceback: str = "", **arrays: Any) -> Result:
         """Write a result as `RunFolder.save`, with note and reason that name no folder above the run's and the data's.
@@ -174,6 +183,14 @@ class EvalUnit:
             settings=self.settings.identity(),
             encoder=description,
         )
+
+
+def columns_digest(data: Data[Any]) -> str:
+    """Return what tells slices and groups of test samples from others; near copies, which are found later, aside."""
+    from gate_data.near_splits import NEAR
+
+    columns = {name: values for name, values in data.test.columns.items() if name != NEAR}
+    return hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def without_folders(text: str, folders: Iterable[Path]) -> str:
