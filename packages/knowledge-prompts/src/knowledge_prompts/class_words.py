@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -243,6 +244,28 @@ def words_in(training: Mapping[str, Any]) -> ClassWords | None:
         training.get("words") or "",
         tuple(training.get("knowledge") or ()),
     )
+
+
+def files_of_words(training: Mapping[str, Any]) -> list[str]:
+    """Return the files from which a benchmark's settings take texts of classes; of folders of knowledge, all files.
+
+    Args:
+        training: settings of a benchmark, of which those of `WORDS` are read.
+
+    Example:
+        >>> files_of_words({"prompts": "imagenet", "templates": ["a photo of a {}"]})
+        []
+    """
+    files: list[str] = []
+    for field in WORDS:
+        value = training.get(field) or ()
+        for text in (value,) if isinstance(value, str) else value:
+            places = [str(file_and_list(text)[0]), text]
+            places += [text.partition("=")[2]] if field == "knowledge" else []
+            files += [place for place in places if os.path.isfile(place)][:1]  # noqa: PTH113 - no text is too long
+            folders = [place for place in places if place and os.path.isdir(place)] if field == "knowledge" else []  # noqa: PTH112
+            files += sorted(str(file) for place in folders[:1] for file in Path(place).rglob("*") if file.is_file())
+    return files
 
 
 def built_in_knowledge(sources: Iterable[str], file: Path) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
 from gate_runner.tasks.shifting import has_shifts
+from knowledge_prompts.class_words import files_of_words
 from wary_files.folders import write
 from wary_files.limits import refuse_special
 
@@ -112,8 +113,11 @@ class EvalUnit:
 
     @property
     def own_digest(self) -> str:
-        """What tells a benchmark of one's own from another with the same data: digest of its metrics and numbers."""
-        content = [self.benchmark.metrics, dict(self.benchmark.training)]
+        """What tells a benchmark of one's own from another with the same data: of its metrics, numbers, and words."""
+        from gate_data.pictures import content_digest
+
+        training = dict(self.benchmark.training)
+        content = [self.benchmark.metrics, training, *map(content_digest, files_of_words(training))]
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()[:16]
 
     def finished(self) -> Result | None:
@@ -136,7 +140,7 @@ class EvalUnit:
         if self.source == "file" and stored.data.get("asked", self.own_digest) != self.own_digest:
             raise UsageError(
                 f"{self.output} holds a result of {self.name} seed {self.seed} by other fields of its file (metrics, "
-                "training, classes): choose another --output"
+                "training, classes), or of a file that it names: choose another --output"
             )
         if self.same_data not in digests:
             mark = self.listing(size)
@@ -157,7 +161,7 @@ class EvalUnit:
             if digests[place] != stored.data["columns"]:
                 raise UsageError(
                     f"{self.output} holds a result of {self.name} seed {self.seed} by other slices or groups of the "
-                    "test samples: choose another --output"
+                    "test samples, or names of classes: choose another --output"
                 )
 
     def save(self, result: Result, samples: Outcomes | None, traceback: str = "", **arrays: Any) -> Result:
@@ -186,11 +190,11 @@ class EvalUnit:
 
 
 def columns_digest(data: Data[Any]) -> str:
-    """Return what tells slices and groups of test samples from others; near copies, which are found later, aside."""
+    """Return what tells names of classes, slices and groups from others; near copies, which are found later, aside."""
     from gate_data.near_splits import NEAR
 
     columns = {name: values for name, values in data.test.columns.items() if name != NEAR}
-    return hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([data.classes, columns], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def without_folders(text: str, folders: Iterable[Path]) -> str:
