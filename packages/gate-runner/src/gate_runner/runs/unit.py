@@ -118,6 +118,11 @@ class EvalUnit:
 
         training = dict(self.benchmark.training)
         content = [self.benchmark.metrics, training, *map(content_digest, files_of_words(training))]
+        form = self.benchmark.originals.form
+        if form is not None and form.maps is not None:  # which value is which class, and which counts nowhere
+            maps = form.maps
+            content.append([sorted(maps.classes.items()), sorted(maps.ignored), maps.others])
+            content.append(sorted((*colour, value) for colour, value in (maps.colours or {}).items()))
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()[:16]
 
     def finished(self) -> Result | None:
