@@ -117,7 +117,7 @@ class EvalUnit:
         from gate_data.pictures import content_digest
 
         training = dict(self.benchmark.training)
-        content = [self.benchmark.metrics, training, *map(content_digest, files_of_words(training))]
+        content: list[Any] = [self.benchmark.metrics, training, *map(content_digest, files_of_words(training))]
         form = self.benchmark.originals.form
         if form is not None and form.maps is not None:  # which value is which class, and which counts nowhere
             maps = form.maps
