@@ -227,14 +227,18 @@ def test_printed_texts_are_read_and_docstrings_and_style_sheets_are_not() -> Non
     assert printed("a.py", source) == ["a.py:4: anew; expected again, rebuilt"]
 
 
-def test_long_sentences_are_found_and_code_and_tables_are_none() -> None:
-    table = f"| {'cell ' * 50}. |\n|---|\n"
+def test_long_sentences_are_found_and_code_is_none() -> None:
+    table = f"| {'cell ' * 39}. |\n|---|\n"
     assert (
         findings("a.md", f"# A title {'long ' * 50}\n\nRun it. See it.\n\n```bash\n{'word ' * 60}\n```\n\n{table}")
         == []
     )
     long = "It is short. " * 3 + "Then " + "word " * 40 + "end."
     assert findings("a.md", long) == ["a.md: 42 words, expected at most 40: Then word word word word word …"]
+    cell = "| " + "cell " * 40 + "[end](a.md). Next |\n|---|\n"
+    assert findings("a.md", "It is short.\n\n" + cell) == [
+        "a.md: 41 words, expected at most 40: cell cell cell cell cell cell …"
+    ]
     start = "docs/index.md"
     assert findings(start, "word " * 20 + "end.") == [f"{start}: 21 words a sentence on average; expected at most 20"]
     assert findings("a.md", "word " * 20 + "end.") == []

@@ -3,9 +3,10 @@
     python website/sentences.py [FILE ...]
 
 The mean must be at most 20 words in READMEs and on the start page and 22 elsewhere, and no sentence may have more than
-40. Code, tables, headings, images and what a comment hides are not sentences; an item of a list ends one, and a link
-counts as its text. Words are looked for in tables, headings and the printed help, and in what the packages print: texts
-of their sources that have a blank and are no docstrings.
+40; that holds for the cells of tables, too, which do not count in the mean. Code, headings, images and what a comment
+hides are not sentences; an item of a list ends one, and a link counts as its text. Words are looked for in tables,
+headings and the printed help, and in what the packages print: texts of their sources that have a blank and are no
+docstrings.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = ("*.md", "docs/**/*.md", "packages/*/README.md")
+FILES = ("*.md", "docs/**/*.md", "packages/*/*.md", "packages/*/src/**/*.md")
 MEAN, MEAN_ELSEWHERE, MOST = 20, 22, 40
 """Words of a sentence: on average in READMEs and on the start page, on average elsewhere, and at most."""
 
@@ -45,6 +46,7 @@ _HIDDEN = re.compile(r"\A---\n.*?\n---\n|^ *(```|~~~).*?^ *\1 *$|<!--.*?-->", re
 _NOT_PROSE = re.compile(r"^\s*(#|\||</?\w[^>]*>\s*$|!\[|:::)")
 _ITEM = re.compile(r"^\s*([-*+]|\d+\.)\s+")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_TEST = re.compile(r"\[[^\]]*\]\([^)]*/tests/[^)]*\)")
 _CODE = re.compile(r"`[^`]*`")
 _END = re.compile(r"(?<=[.!?])[)\"”]?\s+(?=[A-Z`\"“(\[*0-9])")
 _WORD = re.compile(r"\w[\w'’.,/-]*")
@@ -69,6 +71,19 @@ def sentences(text: str) -> list[str]:
     return [sentence.strip() for block in prose for sentence in _END.split(block) if _WORD.search(sentence)]
 
 
+def cells(text: str) -> list[str]:
+    r"""Return the sentences in the cells of a page's tables; a cell without a point is one.
+
+    Example:
+        >>> cells("| a | b |\n|---|---|\n| One. Two `x|y` | [three](page.md) |")
+        ['a', 'b', 'One.', 'Two Code', 'three']
+    """
+    rows = [line for line in _HIDDEN.sub("\n", text).splitlines() if line.lstrip().startswith("|")]
+    plain = (_CODE.sub("Code", _LINK.sub(r"\1", _TEST.sub("", row))) for row in rows)
+    parts = (cell.strip() for row in plain for cell in row.split("|"))
+    return [sentence for cell in parts for sentence in _END.split(cell) if _WORD.search(sentence)]
+
+
 def findings(name: str, text: str) -> list[str]:
     """Return what is wrong with a page's sentences, a line each.
 
@@ -84,12 +99,12 @@ def findings(name: str, text: str) -> list[str]:
     faults = [f"{name}: {mean:.3g} words a sentence on average; expected at most {most}"] if mean > most else []
     return faults + [
         f"{name}: {count} words, expected at most {MOST}: {' '.join(sentence.split()[:6])} …"
-        for count, sentence in counts
+        for count, sentence in [*counts, *((len(_WORD.findall(cell)), cell) for cell in cells(text))]
         if count > MOST
     ]
 
 
-_HELD = re.compile(r"\[[^\]]*\]\([^)]*/tests/[^)]*\)|\]\([^)]*\)|<[^>\n]*>|https?://\S+")
+_HELD = re.compile(_TEST.pattern + r"|\]\([^)]*\)|<[^>\n]*>|https?://\S+")
 
 
 def words(name: str, text: str) -> list[str]:

@@ -317,11 +317,12 @@ def export(
 
 CARD = """# micro-clip
 
-The runner's default encoder: a dual encoder of {millions:.2f} M parameters (open_clip's `CLIP`; three convolutions and
-a vision transformer on their 8 x 8 grid, and a causal text transformer over {words} words), trained only on pictures
-and texts that `eqben_builder.micro` makes. It has seen no photograph, no web text and nobody's data, and knows nothing
-outside that world. Use it to exercise a pipeline without a download, and as a small model whose training set is known
-to the last pixel; do not use it as a vision model. Licence: MIT, like the code.
+The runner's default encoder: a dual encoder of {millions:.2f} M parameters with the layers of open_clip's `CLIP`. The
+image side is three convolutions and a vision transformer on their 8 x 8 grid, the text side a causal transformer over
+{words} words. It was trained only on images and texts that `eqben_builder.micro` makes. It has seen no photograph, no
+web text and nobody's data, and knows nothing outside that world. Use it to exercise a pipeline without a download, and
+as a small model whose training set is known to the last pixel. Do not use it as a vision model. Licence: MIT, like the
+code.
 
 ## Scores
 
@@ -338,11 +339,11 @@ pairs were not trained on.
 
 ## Training
 
-{steps} steps of {batch} fresh pairs ({pairs:,} in all; the first {easy_pairs:,} show one or two objects, the rest up to
-eight), CLIP's contrastive loss, AdamW (peak learning rate {lr}, {warm_up} warm-up steps, linear decay over the last
-{decay}, weight decay 0.05 on matrices), {precision}, noise up to 0.1 and brightness from 0.75 to 1.25. It took
-{minutes:.0f} minutes with {threads} threads on {hardware}, shared with other work (Python {python}, torch {torch},
-open_clip {open_clip}, numpy {numpy}).
+Steps: {steps} of {batch} fresh pairs, {pairs:,} in all. The first {easy_pairs:,} pairs show one or two objects, the
+rest up to eight. Loss: CLIP's contrastive loss. Optimiser: AdamW with a peak learning rate of {lr}, {warm_up} warm-up
+steps, linear decay over the last {decay}, and weight decay 0.05 on matrices, in {precision}. Augmentation: noise up to
+0.1 and brightness from 0.75 to 1.25. It took {minutes:.0f} minutes with {threads} threads on {hardware}, shared with
+other work (Python {python}, torch {torch}, open_clip {open_clip}, numpy {numpy}).
 
 To train it again, from the repository's root:
 

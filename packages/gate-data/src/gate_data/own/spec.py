@@ -74,11 +74,11 @@ class Files(_Part):
     """The table ``[data]``: where the samples are."""
 
     kind: Kind
-    """folders: a folder per class; table: a row per sample (CSV, TSV, JSONL, Parquet); coco: COCO's JSON, whose boxes
-    are found (detection), or cut out and classified, or whose captions are matched (image-text); voc, yolo: boxes in a
-    file for each image, likewise; maps: a class map for each image (segmentation); datasets: what Hugging Face's
-    save_to_disk wrote (extra hub); webdataset: tar shards of images with class numbers or captions, as CLIP_benchmark
-    has them."""
+    """A folder per class (folders). A row per sample, as CSV, TSV, JSONL or Parquet (table). COCO's JSON (coco), whose
+    boxes are found (detection), or cut out and classified, or whose captions are matched (image-text). Boxes in a file
+    for each image (voc, yolo), likewise. A class map for each image (maps, segmentation). What Hugging Face's
+    save_to_disk wrote (datasets, extra hub). Tar shards of images with class numbers or captions, as CLIP_benchmark has
+    them (webdataset)."""
     root: str = "."
     """Folder of images or clips, from this file's folder."""
     table: str = ""
