@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tests.slurm.cluster import INSTALL, NODES, Cluster, missing
@@ -25,8 +26,10 @@ pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=f"no {', '.join(missing())} here: {INSTALL}"),
 ]
 HERE = Path(__file__).parent
-_LONG = 120.0
-"""Seconds for anything: a job takes some to start on a busy machine."""
+_LONG = 300.0
+"""Seconds after which what is waited for is missing: a busy machine takes a minute to start six jobs."""
+_START = "from gate_runner.executors import jobs; jobs._LAST = jobs._FIRST; from gate_runner.cli import main; main()"
+"""The command line, which asks this SLURM every two seconds, as nobody else does."""
 PHASES = ("load", "data", "encode", "train", "save", "saved")
 
 
@@ -37,10 +40,23 @@ def cluster() -> Iterator[Cluster]:
     assert started.processes() == []
 
 
+def _hear_ctrl_c() -> None:
+    """Undo what a script's ``pytest &`` hands on to all processes below it: Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Submitter(subprocess.Popen[str]):
     """A command that submits, and the file of what it prints."""
 
     log: Path
+
+
+class Job(NamedTuple):
+    """A job as SLURM shows it."""
+
+    state: str
+    restarts: int
+    node: str
 
 
 class Lab:
@@ -61,9 +77,10 @@ class Lab:
         log = self.place / f"{len(self.submitters)}.log"
         with log.open("w") as file:
             process = Submitter(
-            [sys.executable, "-P", "-c", "from gate_runner.cli import main; main()", "run", "cifar100", "--encoder",
+            [sys.executable, "-P", "-c", _START, "run", "cifar100", "--encoder",
              "held:make", "--limit", "64", *seeds, "--output", "run", "--executor", "slurm", *options],
             cwd=self.place, env=self.environment, text=True, stdout=file, stderr=file, start_new_session=True,
+            preexec_fn=_hear_ctrl_c,
         )  # fmt: skip
         process.log = log
         self.submitters.append(process)
@@ -79,17 +96,24 @@ class Lab:
     def reached(self, phase: str, index: int = 0) -> list[Path]:
         return list((self.place / "at").glob(f"*_{index} {phase}"))
 
-    def jobs(self) -> dict[str, tuple[str, str]]:
-        """Each job of the folder with its state and node, in the order of their numbers."""
-        lines = self.cluster.ask("squeue", "--noheader", "--array", "--states=all", "--format=%i %T %N %o").splitlines()
-        ours = [line.split(" ") for line in lines if f"{self.place}/run/" in line]
-        return {words[0]: (words[1], words[2]) for words in sorted(ours, key=lambda words: _order(words[0]))}
+    def jobs(self) -> dict[str, Job]:
+        """Each job of the folder, in the order of their numbers."""
+        fields = "--Format=JobArrayID:99,State:99,RestartCnt:99,NodeList:99,Command:999"
+        lines = self.cluster.ask("squeue", "--noheader", "--array", "--states=all", fields).splitlines()
+        rows = [[line[start : start + 99].strip() for start in range(0, 396, 99)] for line in lines
+                if f"{self.place}/run/" in line]  # fmt: skip
+        rows.sort(key=lambda row: _order(row[0]))
+        return {number: Job(state, int(restarts), node) for number, state, restarts, node in rows}
 
     def job(self, index: int) -> str:
         return [number for number in self.jobs() if _order(number)[1] == index][-1]
 
     def state(self, index: int = 0) -> str:
-        return self.jobs()[self.job(index)][0]
+        return self.jobs()[self.job(index)].state
+
+    def requeued(self, *indices: int) -> bool:
+        """Whether SLURM has queued these parts again, be they still in the queue or running once more."""
+        return all(self.jobs()[self.job(index)].restarts == 1 for index in indices)
 
     def computed(self) -> Counter[int]:
         file = self.place / "computed"
@@ -125,8 +149,8 @@ def lab(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[int], Lab]]:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        for number, (state, _) in one.jobs().items():
-            if state in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING"):
+        for number, job in one.jobs().items():
+            if job.state in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING"):
                 cluster.ask("scancel", number)
 
 
@@ -195,7 +219,7 @@ def test_an_array_of_parts_a_killed_one_and_a_preempted_one(
 
     # Somebody with a higher priority takes the other's node: it waits in the queue, and goes on.
     one.cluster.ask("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--wrap=sleep 4", "--output=/dev/null")
-    until("a part in the queue", lambda: one.state(2) == "PENDING", command)
+    until("a part in the queue", lambda: one.requeued(2), command)
     one.release()
     text = ended(command, 1)
     assert "signal 9" in text
@@ -227,7 +251,7 @@ def test_a_part_that_reaches_slurms_time_limit(lab: Callable[[int], Lab], expect
     command = one.command()
     until("a part that trains", lambda: 0 in one.results() and one.reached("train", 1), command)
     one.cluster.ask("scontrol", "update", f"jobid={one.job(1)}", "timelimit=1")
-    until("a part in the queue", lambda: one.state(1) == "PENDING", command)
+    until("a part in the queue", lambda: one.requeued(1), command)
     one.cluster.ask("scontrol", "update", f"jobid={one.job(1)}", "timelimit=60")
     one.release()
     ended(command)
@@ -258,7 +282,7 @@ def test_nodes_that_are_drained_and_one_that_dies(lab: Callable[[int], Lab], exp
     one.hold(1, "encode")
     command = one.command()
     until("both parts", lambda: one.reached("data", 0) and one.reached("encode", 1), command)
-    lost = one.jobs()[one.job(0)][1]
+    lost = one.jobs()[one.job(0)].node
     other = next(node for node in NODES if node != lost)
     try:
         one.cluster.ask("scontrol", "update", f"nodename={other}", "state=drain", "reason=test")
@@ -268,7 +292,7 @@ def test_nodes_that_are_drained_and_one_that_dies(lab: Callable[[int], Lab], exp
         for pid in (*watchers, *steps):  # those first that would tell the controller of the others' end
             os.kill(pid, signal.SIGKILL)
         one.cluster.ask("scontrol", "update", f"nodename={lost}", "state=down", "reason=test")
-        until("a part in the queue", lambda: one.state(0) == "PENDING", command)
+        until("a part in the queue", lambda: one.requeued(0), command)
         one.release()
         line = "1 job waits in SLURM's queue: Nodes required for job are DOWN, DRAINED or reserved"
         until("SLURM's reason", lambda: line in command.log.read_text(), command)
@@ -306,7 +330,8 @@ def test_the_submitter_is_killed_and_the_same_command_waits_for_its_jobs(
     command.kill()
     command.wait(_LONG)
     again = one.command()
-    time.sleep(3)
+    until("a command that looks for jobs", lambda: " to run, " in again.log.read_text(), again)
+    time.sleep(2)  # in which it would submit
     one.release()
     ended(again)
     one.right(some(expected, 2))
@@ -321,7 +346,7 @@ def test_a_requeue_in_every_phase(lab: Callable[[int], Lab], expected: dict[int,
     until("every phase", lambda: all(one.reached(phase, index) for index, phase in enumerate(PHASES)), command)
     for index in reversed(range(len(PHASES))):  # first the one whose number is the array's
         one.cluster.ask("scontrol", "requeue", one.job(index))
-    until("all parts in the queue", lambda: {state for state, _ in one.jobs().values()} == {"PENDING"}, command)
+    until("all parts in the queue", lambda: one.requeued(*range(len(PHASES))), command)
     one.release()
     ended(command)
     assert len(one.jobs()) == len(PHASES)
