@@ -109,6 +109,7 @@ WRONG = {
     'metrics = ["f1"]': r"line 4: unknown metric of image-classification 'f1'; nearest: macro_f1|micro_f1",
     'metrics = ["miou"]': r"unknown metric of image-classification 'miou'",
     "[training]\nepochs = 3": r"unknown field of a recipe 'epochs'",
+    "[training]\nhead = 'ridge'": r"head is for benchmarks of class maps .*, not for image-classification",
     "[training]\nstpes = 3": r"unknown field of a recipe 'stpes'; nearest: steps",
 }
 
@@ -289,3 +290,43 @@ def test_a_result_by_other_values_of_class_maps_is_not_used_again(tmp_path: Path
         (unit,) = eval_units_of(RunRequest([own_benchmark(file)], "micro-clip", tmp_path / "run", Settings()))
         digests.append(unit.own_digest)
     assert digests[0] != digests[1]
+
+
+def class_maps(folder: Path, training: str) -> Path:
+    """Images whose left or right half is bright, which is class 1."""
+    generator = np.random.default_rng(0)
+    for name in ("images", "masks"):
+        (folder / name).mkdir()
+    for number in range(40):
+        mask = np.zeros((32, 32), np.uint8)
+        mask[:, 16:] = 1
+        mask = mask[:, ::-1] if number % 2 else mask
+        pixels = 60 + 120 * mask[..., None] + generator.integers(0, 30, (32, 32, 3))
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / "images" / f"{number}.png")
+        Image.fromarray(np.ascontiguousarray(mask)).save(folder / "masks" / f"{number}.png")
+    file = folder / "benchmark.toml"
+    file.write_text(
+        '[benchmark]\nid = "m"\ntask = "segmentation"\n[data]\nkind = "maps"\nroot = "images"\n'
+        f"annotations = \"masks/*.png\"\n[classes]\nnames = ['dark', 'bright']\n[training]\n{training}\n"
+    )
+    return file
+
+
+def test_class_maps_of_ones_own_can_have_a_head_that_is_solved(tmp_path: Path) -> None:
+    result = run(class_maps(tmp_path, "head = 'ridge'"))
+    assert {"penalty", "lift"} <= set(result.training["tried"][0])
+    assert result.training["steps"] == 0
+    assert result.headline is not None
+    assert result.headline.value > 0.8
+
+
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        ("head = 'ridge'\nsteps = 5", "'ridge' is solved without steps, so steps does nothing"),
+        ("head = 'rigde'", "unknown value of head 'rigde'; nearest: ridge"),
+    ],
+)
+def test_heads_of_class_maps_that_are_not_there_or_not_stepped(tmp_path: Path, training: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        own_benchmark(class_maps(tmp_path, training))

@@ -201,7 +201,8 @@ class OwnBenchmark(_Part):
     classes: Classes = Classes()
     training: dict[str, float | int | str] = {}
     """Fields of the head's recipe: lr, steps, batch_size, validate_every, weight_decay, schedule. A frozen encoder's
-    classes are distinguished by a head that is solved, unless steps are named."""
+    classes are distinguished by a head that is solved, unless steps are named. Class maps have a transformer, or with
+    head = 'ridge' a ridge regression on windows of patch features, which is solved."""
 
     @property
     def samples(self) -> str:

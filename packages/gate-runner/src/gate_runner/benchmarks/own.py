@@ -34,10 +34,10 @@ def own_benchmark(path: Path) -> Benchmark:
         if metric not in metrics_of(about.task):
             raise DataError(_at(path, ["benchmark", "metrics"], str(unknown_metric(about.task, metric))))
     if own.training:
-        from gate_runner.tasks.recipes import checked
+        from gate_runner.tasks.recipes import checked_own
 
         try:
-            checked(own.training)
+            checked_own(about.task, own.training)
         except UsageError as error:
             raise DataError(_at(path, ["training"], str(error))) from error
     training: dict[str, Any] = {**task.own_training, **own.training}

@@ -1,6 +1,7 @@
 """Maps from patch features: classes of scenes and of volumes slice by slice, and metres of pixels.
 
-Heads are transformers, but for classes on the stand-ins, whose heads are solved: see `recipes.is_solved`.
+Heads are transformers, but for classes on the stand-ins and where one's own data ask for ridge regression: those heads
+are solved, see `recipes.is_solved`.
 """
 
 from __future__ import annotations

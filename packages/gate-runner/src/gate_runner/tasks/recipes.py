@@ -166,11 +166,14 @@ def starts_at_probe(settings: Settings) -> bool:
     return bool(start == "probe")
 
 
+_MAP_HEADS = ("ridge", "transformer")
+
+
 def is_solved(settings: Settings, training: Mapping[str, Any]) -> bool:
     """Whether the head of class maps is solved by ridge regression: no field of a recipe is set for it.
 
-    A benchmark's ``head`` is ``"ridge"`` on the stand-ins. Behind encoders that are trained, by any recipe, heads are
-    transformers.
+    A benchmark's ``head`` is ``"ridge"`` on the stand-ins, and where one's own benchmark asks for it. Behind encoders
+    that are trained, by any recipe, heads are transformers.
     """
     return settings.tune == "frozen" and not settings.recipe_fields and training.get("head") == "ridge"
 
@@ -246,6 +249,24 @@ def _head_form(values: Mapping[str, Any]) -> HeadForm:
     if train not in (*_YES, *_NO):
         raise unknown("value of train_scale", train, ("true", "false"))
     return HeadForm(None if norm is None else _NORMS[norm], number, train in _YES)
+
+
+def checked_own(task: str, values: Mapping[str, Any]) -> None:
+    """Refuse what the training of one's own benchmark does not have; ``head`` is one of the heads of class maps.
+
+    Raises:
+        UsageError: unknown fields or values, a head for another task, or steps for a head that is solved.
+    """
+    steps = {name: value for name, value in values.items() if name != "head"}
+    checked(steps)
+    if "head" not in values:
+        return
+    if task != "segmentation":
+        raise UsageError(f"recipe: head is for benchmarks of class maps (segmentation), not for {task}")
+    if values["head"] not in _MAP_HEADS:
+        raise unknown("value of head", str(values["head"]), _MAP_HEADS)
+    if values["head"] == "ridge" and steps:
+        raise UsageError(f"recipe: head = 'ridge' is solved without steps, so {', '.join(steps)} does nothing")
 
 
 def checked(values: Mapping[str, Any]) -> dict[str, Any]:
