@@ -135,7 +135,7 @@ SOUND = {
     (GAUSSIAN | {"scale": math.inf}, {}, "scale is inf, expected a finite number"),
     (GAUSSIAN, {"means": torch.ones(2, 4).long()}, "'means' is torch.int64 of shape"),
     (GAUSSIAN, {"texts": torch.ones(1, 4)}, r"'texts' has the shape \(1, 4\), expected \(2, 4\)"),
-    (GAUSSIAN, {"variances": torch.zeros(2, 4)}, "a variance is not above 0"),
+    (GAUSSIAN, {"variances": torch.zeros(2, 4)}, "expected every variance above 0"),
 ])  # fmt: skip
 def test_tensors_that_do_not_fit_their_card(
     tmp_path: Path, form: dict[str, Any], change: dict[str, torch.Tensor], message: str

@@ -31,7 +31,7 @@ def test_arrays_of_joblib_with_names_next_to_them(tmp_path, caplog):
     assert outcomes["rte"].models[0] == "rte model 0"
     for message in ("bbh_models.jbl: left out", "such as lab/a", "no rte_models.jbl next to it"):
         assert message in caplog.text, message
-    with pytest.raises(EeveeError, match="other models than 'musr' has"):
+    with pytest.raises(EeveeError, match="expected the models of 'musr'"):
         rank_outcomes(outcomes)  # rows without names are nobody's in another table
 
 

@@ -303,7 +303,7 @@ def test_groups_that_may_be_one_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "message"), [("a\ud800", "halves of signs"), ("a\0b", "zeros"), ("a" * 1001, "1,000")]
+    ("label", "message"), [("a\ud800", "lone surrogates"), ("a\0b", "null characters"), ("a" * 1001, "1,000")]
 )
 def test_labels_that_cannot_be_written_are_refused(label: str, message: str, tmp_path: Path) -> None:
     path = listed(tmp_path, ["day"])

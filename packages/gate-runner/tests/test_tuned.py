@@ -332,8 +332,8 @@ def test_what_cannot_be_trained_says_so(tmp_path: Path) -> None:
 
     for module, mode, message in (
         (Detached(), "full", "gives no gradients"),
-        (Plain(), "full", "shows no weights to train"),
-        (Convolutional(), "lora", "--tune lora: no linear layers and no attentions"),
+        (Plain(), "full", "has no weights that can be trained"),
+        (Convolutional(), "lora", "--tune lora: the model has no linear layer and no attention"),
         (Convolutional(), "norm", "no parameter of kind 'norm'"),
     ):
         with pytest.raises(EncoderError, match=message):

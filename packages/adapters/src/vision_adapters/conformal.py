@@ -265,7 +265,7 @@ def full_conformal_sets(
     for name, held in given.items():
         check_features(held, name)  # one NaN would leave every set empty
         if held.shape[1] != features.shape[1]:
-            raise ValueError(f"{name} have {held.shape[1]} columns, features {features.shape[1]}")
+            raise ValueError(f"{name} have {held.shape[1]} columns, features {features.shape[1]}; expected equal")
     if labels.shape != features.shape[:1]:
         raise ValueError(f"features have shape {tuple(features.shape)}, labels {tuple(labels.shape)}; expected [n]")
     labels = _classes(labels, len(class_embeddings))

@@ -130,7 +130,7 @@ def _low_rank(module: nn.Module, reached: set[str], called: set[nn.Module]) -> l
         if isinstance(part, nn.Linear) and f"{name}.weight" in reached and name.rpartition(".")[0] not in attentions
     ]
     if not linear and not attentions:
-        raise ValueError("no linear layers and no attentions")
+        raise ValueError("the model has no linear layer and no attention to adapt; expected at least one")
     return add_lora(module, targets=[*attentions, *linear], read=[name for name in linear if parts[name] not in called])
 
 

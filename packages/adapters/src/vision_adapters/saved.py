@@ -203,7 +203,7 @@ def _gaussian_head(form: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Ga
     for name, tensor in (("texts", texts), ("means", means), ("variances", variances)):
         _check_shape(name, tensor, (form["outputs"], form["dim"]))
     if not bool((variances > 0).all()):
-        raise ValueError("a variance is not above 0")
+        raise ValueError("expected every variance above 0, got one that is not")
     return GaussianHead(texts, means, variances, _finite(form, "scale"))
 
 

@@ -110,6 +110,7 @@ def interpolate(start: Mapping[str, Tensor], tuned: Mapping[str, Tensor], weight
     for name, before in start.items():
         after = tuned[name].to(before.device)
         if before.shape != after.shape:
-            raise ValueError(f"{name} has shape {tuple(before.shape)} before, {tuple(after.shape)} after")
+            shapes = f"{tuple(before.shape)} before and {tuple(after.shape)} after"
+            raise ValueError(f"{name} has shape {shapes}; expected the same")
         mixed[name] = torch.lerp(before, after, weight) if after.is_floating_point() else after.clone()
     return mixed

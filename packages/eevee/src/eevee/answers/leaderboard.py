@@ -181,7 +181,7 @@ def rank_outcomes(
     scores = np.empty((len(models), len(boards)))
     for column, board in enumerate(boards):
         if board.models != models:
-            raise EeveeError(f"benchmark {board.benchmark!r}: other models than {boards[0].benchmark!r} has")
+            raise EeveeError(f"benchmark {board.benchmark!r}: expected the models of {boards[0].benchmark!r}, in order")
         values = board.values[:, ~np.isnan(board.values).any(0)]
         if values.shape[1] < 2:
             raise EeveeError(f"benchmark {board.benchmark!r}: {values.shape[1]} items that all models share")

@@ -165,7 +165,7 @@ def caption(scene: Scene, rng: np.random.Generator, *, kind: str | None = None) 
     if kind is not None and kind not in _KINDS:
         raise ValueError(f"kind {kind!r} is not one of {', '.join(_KINDS)}")
     if len(scene.items) > 10:
-        raise ValueError(f"scene has {len(scene.items)} items; captions count to ten")
+        raise ValueError(f"scene has {len(scene.items)} items; expected at most ten, as captions count no further")
     drawn = kind or _KINDS[int(rng.random() * 3)]
     if not scene.items:
         drawn = "count"

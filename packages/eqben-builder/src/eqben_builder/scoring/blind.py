@@ -123,7 +123,7 @@ def blind_scores(
     """
     n = len(captions)
     if not n:
-        raise ValueError("0 pairs: expected some")
+        raise ValueError("expected at least one pair, got none")
     check_sampling(level, resamples)
     rng = np.random.default_rng(seed)
     if scorer is not None:

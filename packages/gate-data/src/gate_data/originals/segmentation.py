@@ -27,7 +27,7 @@ def paired(images: Path, annotations: Path, strip: str = "", ending: str = "") -
         (pictures, truths, f"annotation {annotations}/*{ending}"),
     ):
         if alone := next((files[stem] for stem in files if stem not in others), None):
-            raise DataError(f"{described(alone)} has no {lacking} of its name")
+            raise DataError(f"{described(alone)} has no {lacking} of the same name")
     return [Sample(image, truths[stem]) for stem, image in pictures.items()]
 
 

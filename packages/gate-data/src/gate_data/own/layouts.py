@@ -249,7 +249,7 @@ def _names_of_yaml(path: Path, content: dict[str, Any]) -> tuple[str, ...]:
         raise DataError(f"{path}: 'names' is no list of names, and no names by their numbers")
     count = content.get("nc", "")
     if isinstance(count, str) and _NUMBER.fullmatch(count) and int(count) != len(names):
-        raise DataError(f"{path}: 'nc' is {count}, and 'names' has {len(names)}: which classes are there?")
+        raise DataError(f"{path}: 'nc' is {count}, and 'names' has {len(names)}; expected the same number")
     return tuple(names)
 
 

@@ -52,7 +52,7 @@ class Row(NamedTuple):
         """A field that must not be empty."""
         text = self._stripped(field)
         if not is_whole(text):
-            raise self.error(field, "text without zeros (\\0) and halves of signs (\\ud800)")
+            raise self.error(field, "text without null characters (\\0) and lone surrogates (\\ud800)")
         return text
 
     def _stripped(self, field: str) -> str:

@@ -30,7 +30,7 @@ def turned_maps(pictures: Sequence[File], maps: Sequence[File]) -> tuple[list[Fi
         raise DataError(
             f"{len(odd)} of {len(maps)} class maps have another shape than their images, such as "
             f"{described(maps[odd[0]])}: {own.upright[0]} x {own.upright[1]} for {picture.upright[0]} x "
-            f"{picture.upright[1]} of {described(pictures[odd[0]])}; make the maps of the images as they are"
+            f"{picture.upright[1]} of {described(pictures[odd[0]])}; draw them on the images as stored or as shown"
         )
     undecided = [row for row, way in enumerate(ways) if way == "either"]
     if undecided and {"seen", "stored"} <= {*ways}:

@@ -51,7 +51,7 @@ def make_backbone(job: Job, kind: Kind) -> Backbone:
     if job.settings.tune == "frozen":
         return _frozen(job, kind)
     if encoder.module is None:
-        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
+        raise EncoderError(f"encoder {encoder.spec!r} has no weights that can be trained: use --tune frozen")
     before = _frozen(job, kind) if head_first(job) else None
     few = images_at(images, torch.arange(min(_FOR_SCALE, len(images))))
     few = few.reshape(-1, *few.shape[-3:])[:_FOR_SCALE]
@@ -137,7 +137,7 @@ def choose_weights(encoder: Encoder, kind: Kind, tune: str, images: Tensor, *, s
     """Leave gradients to what a mode of ``--tune`` trains; see `vision_adapters.finetune.choose_weights`."""
     module = encoder.module
     if module is None or not any(True for _ in module.parameters()):
-        raise EncoderError(f"encoder {encoder.spec!r} shows no weights to train: --tune frozen only")
+        raise EncoderError(f"encoder {encoder.spec!r} has no weights that can be trained: use --tune frozen")
     embed: Callable[[], Tensor] = lambda: features_of(encoder, kind, images)  # noqa: E731
     try:
         return finetune.choose_weights(module, embed, _PARTS.get(tune, tune), seed=seed)  # type: ignore[arg-type]  # settings checked it

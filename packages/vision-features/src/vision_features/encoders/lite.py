@@ -83,5 +83,7 @@ def _verified(name: str) -> Path:
     except OSError as error:
         raise EncoderError(f"lite:{name}: {path}: {error.strerror}; install {package} again") from error
     if digest != published.sha256:
-        raise EncoderError(f"lite:{name}: {path} has SHA-256 {digest}, expected {published.sha256}")
+        raise EncoderError(
+            f"lite:{name}: {path} has SHA-256 {digest}, expected {published.sha256}; install {package} again"
+        )
     return path

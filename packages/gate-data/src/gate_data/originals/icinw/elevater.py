@@ -99,7 +99,8 @@ def elevater_set(name: str) -> Callable[[Callable[[Path], Parts | Arrays]], Orig
                 content = _in_order(read(where.path), name, str(where.path))
                 content = replace(content, note="; ".join(filter(None, [content.note, sheet.note])))
             if not (len(content.train) and len(content.test)):
-                raise DataError(f"{where.path}: {len(content.train)} images to train on, {len(content.test)} to test")
+                counts = f"{len(content.train)} images to train on, {len(content.test)} to test"
+                raise DataError(f"{where.path}: {counts}; expected some of both")
             return replace(content, classes=class_names(name))
 
         originals = from_lists(expected, located, content, **vars(form_of(sheet)))
