@@ -61,7 +61,7 @@ def test_a_leak_is_found():
 
 
 def test_wrong_blind_use_is_refused():
-    with pytest.raises(ValueError, match="0 pairs"):
+    with pytest.raises(ValueError, match="expected at least one pair"):
         blind_scores([])
     with pytest.raises(ValueError, match="folds = 5 for 1 pairs"):
         blind_scores([("a", "b")])
