@@ -1,4 +1,7 @@
-"""Two models on the same samples: bootstrap, permutation and effect size for any metric."""
+"""Two models on the same samples: bootstrap, permutation and effect size for any metric.
+
+One file of more than 400 lines: the tests share their outcomes, resamples and checks.
+"""
 
 from __future__ import annotations
 

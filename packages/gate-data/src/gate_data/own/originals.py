@@ -1,4 +1,7 @@
-"""From a benchmark's file to a way of reading what it names: lists of samples with their targets, in splits."""
+"""From a benchmark's file to a way of reading what it names: lists of samples with their targets, in splits.
+
+One file of more than 400 lines: the steps from entries to splits hand on the same lists.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The run folder: who computed what, one file per result, each written whole or not at all."""
+"""The run folder: who computed what, one file per result, each written whole or not at all.
+
+One file of more than 400 lines: what a folder's files hold is written and checked in one place.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every setting of a run, said once, in five groups: default, type, help, and whether results are known by it."""
+"""Every setting of a run, said once, in five groups: default, type, help, and whether results are known by it.
+
+One file of more than 400 lines: it is the list of all settings, an entry each.
+"""
 
 # ruff: noqa: RUF009 (what is called as a default is `dataclasses.field`, below another name)
 

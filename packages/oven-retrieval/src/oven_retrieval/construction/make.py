@@ -1,4 +1,7 @@
-"""From labelled images to a benchmark in OVEN's own files, with a record of everything that was left out."""
+"""From labelled images to a benchmark in OVEN's own files, with a record of everything that was left out.
+
+One file of more than 400 lines: each step counts what it leaves out in the same record.
+"""
 
 from __future__ import annotations
 

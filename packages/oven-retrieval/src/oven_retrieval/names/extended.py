@@ -1,4 +1,7 @@
-"""More entities beside an index of names: no array of the index is written anew, and both are asked."""
+"""More entities beside an index of names: no array of the index is written anew, and both are asked.
+
+One file of more than 400 lines: one class answers as the index does, and each answer needs both parts.
+"""
 
 from __future__ import annotations
 
