@@ -1,6 +1,6 @@
 """More entities beside an index of names: no array of the index is written anew, and both are asked.
 
-One file of more than 400 lines: one class answers as the index does, and each answer needs both parts.
+One file of more than 400 lines: the views of both parts are used nowhere else.
 """
 
 from __future__ import annotations
