@@ -92,6 +92,9 @@ def test_a_folder_of_ones_own_needs_no_file(tmp_path: Path) -> None:
     assert [int(value > 100) for value in image[:, 12, 12]] == {"red": [1, 0, 0], "lime": [0, 1, 0], "blue": [0, 0, 1]}[
         splits.classes[target]
     ]
+    for index in (slice(0, 3), 1.5, "0"):
+        with pytest.raises(TypeError, match=r"item: expected a whole number, got .*Subset"):
+            splits.test[index]  # type: ignore[index]
     with pytest.raises(IndexError, match="item 99 of a split with"):
         splits.test[99]
     (folder / "benchmark.toml").write_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -107,11 +108,17 @@ class SplitDataset(Dataset[tuple[Any, ...]]):
 
         Raises:
             IndexError: there are fewer.
+            TypeError: not a whole number, such as a slice.
             DataError: its file cannot be read any more; the message names it.
         """
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"item {index} of a split with {len(self)}")
-        position = int(index) % len(self)
+        try:
+            number = operator.index(index)
+        except TypeError as error:
+            message = f"item: expected a whole number, got {index!r:.60}; torch.utils.data.Subset holds several"
+            raise TypeError(message) from error
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"item {number} of a split with {len(self)}")
+        position = number % len(self)
         image = as_pictures(self.split.images, position) if self.raw else self.split.images[position]
         target = self._target(position)
         if self.tv_tensors:
