@@ -17,7 +17,7 @@ from PIL import Image
 from gate_data.data import Data
 from gate_data.errors import DataError
 from gate_data.own import OwnBenchmark, guess, read_benchmark, summary, values_at, write_benchmark
-from gate_data.own.originals import originals_of
+from gate_data.own.originals import originals_from, originals_of
 from gate_data.readers import captions as reader
 from gate_data.request import DataRequest
 
@@ -642,3 +642,53 @@ def test_a_limit_below_the_classes_says_what_it_leaves(tmp_path: Path) -> None:
     assert unseen > 0
     assert f"limit 4 leaves 4 classes in training; {unseen} of 4 in test are never trained" in few.note
     assert "limit 12" not in originals_of(path).load(tmp_path, DataRequest(size=16, limit=12)).note
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ({"names": ["road", "sky"]}, r"benchmark.toml: 1 \(sky\) is a class and also in 'data.ignored'"),
+        ({"names": ["road", "sky"], "values": [1, 7]}, r"1 \(road\) is a class and also in 'data.ignored'"),
+        ({"names": ["road", "sky"], "colours": [[0, 0, 0], [9, 9, 9]]}, r"\[1\], which changes nothing of coloured"),
+    ],
+)
+def test_a_value_that_is_a_class_and_ignored_is_refused(classes: dict[str, Any], message: str) -> None:
+    """It was a class without a word; the default, 255, may be one."""
+    values = {
+        "benchmark": {"id": "m", "task": "segmentation"},
+        "data": {"kind": "maps", "annotations": "masks/*.png"},
+        "classes": {"names": ["road", "sky"], "values": [0, 255]},
+    }
+    maps = originals_from(OwnBenchmark.model_validate(values), Path("benchmark.toml")).form.maps
+    assert maps is not None
+    assert (maps.classes, list(maps.ignored)) == ({0: 0, 255: 1}, [])
+    values |= {"data": {**values["data"], "ignored": [1]}, "classes": classes}
+    with pytest.raises(DataError, match=message):
+        originals_from(OwnBenchmark.model_validate(values), Path("benchmark.toml"))
+
+
+@pytest.mark.parametrize(
+    ("count", "shares", "message"),
+    [
+        (
+            4,
+            "test_share = 0.9\nvalidation_share = 0.9",
+            r"test_share 0.9 and validation_share 0.9 of 4 samples leave 0",
+        ),
+        (
+            2,
+            "",
+            r"test_share 0.2 and validation_share 0.1 of 2 samples leave 1 for train, 1 for test, 0 for validation",
+        ),
+    ],
+)
+def test_shares_that_empty_a_split_are_said_with_their_counts(
+    tmp_path: Path, count: int, shares: str, message: str
+) -> None:
+    rows = [f"{picture(tmp_path / f'{at}.png').name},{at}" for at in range(count)]
+    (tmp_path / "rows.csv").write_text("\n".join(["image,label", *rows]) + "\n")
+    file = tmp_path / "benchmark.toml"
+    head = '[benchmark]\nid = "x"\ntask = "regression"\n[data]\nkind = "table"\ntable = "rows.csv"\n[splits]\n'
+    file.write_text(f"{head}{shares}\n")
+    with pytest.raises(DataError, match=message):
+        originals_of(file).check(tmp_path)

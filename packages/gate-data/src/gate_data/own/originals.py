@@ -155,10 +155,18 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
             raise DataError(f"{path}: field 'classes.{field}' has {len(listed)} entries for {len(names)} names")
         if twice := next((entry for at, entry in enumerate(listed) if entry in listed[:at]), None):
             raise DataError(f"{path}: field 'classes.{field}' has {twice!r} twice: each class has its own")
+    said = own.data.ignored if "ignored" in own.data.model_fields_set else ()
     if colours:
+        if said:
+            raise DataError(
+                f"{path}: field 'data.ignored' is {list(said)}, which changes nothing of coloured class maps: a "
+                "colour without a name counts nowhere; leave it out"
+            )
         indices = {index: index for index in range(len(names))}
         return ClassMap(indices, others=IGNORED, colours={colour: index for index, colour in enumerate(colours)})
     numbers = values or tuple(range(len(names)))
+    if both := [f"{value} ({names[numbers.index(value)]})" for value in said if value in numbers]:
+        raise DataError(f"{path}: {', '.join(both)} is a class and also in 'data.ignored': take it from one of them")
     ignored = [value for value in own.data.ignored if value not in numbers]
     return ClassMap({value: index for index, value in enumerate(numbers)}, ignored, None)
 
@@ -313,7 +321,21 @@ def _split(
         return {**lists, **drawn}, remark
     for name, share in missing.items():
         lists["train"], lists[name] = _drawn(own, lists["train"], share)
+    _refuse_emptied(lists, missing)
     return lists, ""
+
+
+def _refuse_emptied(lists: Mapping[str, Sequence[Sample]], drawn: Mapping[str, float]) -> None:
+    """Refuse shares that leave a split without samples."""
+    counts = {name: len(lists[name]) for name in ("train", *drawn)}
+    if not sum(counts.values()) or all(counts.values()):
+        return
+    shares = " and ".join(f"{name}_share {share:g}" for name, share in drawn.items())
+    have = ", ".join(f"{count} for {name}" for name, count in counts.items())
+    raise DataError(
+        f"[splits] {shares} of {sum(counts.values()):,} samples leave {have}: give other shares, more samples, or "
+        "splits of your own"
+    )
 
 
 def _of_one_file(samples: Sequence[Sample]) -> list[Sample]:
