@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gate_runner.benchmarks.registry import is_taken
 from gate_runner.errors import DataError, UsageError, unknown
 from gate_runner.tasks.registry import find_task_type
 from knowledge_prompts.class_words import built_in_knowledge
+from wary_files.class_names import file_and_list
 
 TEXT_TASKS = ("zero-shot", "zero-shot-segmentation", "image-text", "pair-scoring")
 """Tasks of people's own data that compare images with texts."""
@@ -45,7 +47,7 @@ def own_benchmark(path: Path) -> Benchmark:
         where, named = path.absolute().parent, own.classes.prompts
         own_set = bool(named) and (where / named).is_file()
         words = {
-            "templates": own.classes.templates,
+            "templates": tuple(_templates_from_here(where, text) for text in own.classes.templates),
             "prompts": str(where / named) if own_set else named,
             "knowledge": tuple(_from_here(where, source) for source in built_in_knowledge(own.classes.knowledge, path)),
         }
@@ -114,6 +116,14 @@ def _from_here(where: Path, source: str) -> str:
     """A source of knowledge whose path is relative to the benchmark's file."""
     name, sign, path = source.rpartition("=")
     return f"{name}{sign}{where / path}" if (where / path).exists() else source
+
+
+def _templates_from_here(where: Path, text: str) -> str:
+    """A template, or the file of several, whose path is relative to the benchmark's file."""
+    file, chosen = file_and_list(text)
+    if file.suffix != ".json" or not os.path.isfile(where / file):  # noqa: PTH113 - no text is too long
+        return text
+    return f"{where / file}#{chosen}" if chosen else str(where / file)
 
 
 def looked_at(
