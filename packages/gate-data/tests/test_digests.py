@@ -128,9 +128,9 @@ def test_maps_are_remembered_and_a_change_is_seen(tmp_path: Path, monkeypatch: p
             Image.new("L", (4, 4), number).save(file)
             files.append(str(file))
         first = Maps(tuple(files), 4, lambda *_: np.zeros((4, 4), np.int16)).contents
-        monkeypatch.setattr("gate_data.maps.content_digest", lambda file: pytest.fail(f"{file} is opened"))
+        monkeypatch.setattr("gate_data.pictures.content_digest", lambda file: pytest.fail(f"{file} is opened"))
         assert Maps(tuple(files), 4, lambda *_: np.zeros((4, 4), np.int16)).contents == first
-        monkeypatch.setattr("gate_data.maps.content_digest", content_digest)
+        monkeypatch.setattr("gate_data.pictures.content_digest", content_digest)
         Image.new("L", (4, 4), 99).save(files[2])
         now = Maps(tuple(files), 4, lambda *_: np.zeros((4, 4), np.int16)).contents
         assert [index for index in range(5) if now[index] != first[index]] == [2]

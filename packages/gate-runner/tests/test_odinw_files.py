@@ -19,7 +19,7 @@ from gate_data.tables import read_table
 from gate_runner.benchmarks import PACKS, DataRequest, find_benchmark
 from gate_runner.detection.shots import draw_shots
 from gate_runner.detection.tables import details
-from gate_runner.errors import DataError
+from gate_runner.errors import DataError, UsageError
 
 Content = dict[str, Any]
 
@@ -107,6 +107,34 @@ def test_a_real_run_says_split_shots_and_draw(tmp_path: Path) -> None:
     assert three.training["draw"]["origin"].startswith("ELEVATER's fewshot_train_shot1_seed3.json")
     assert three.training["draw"]["train"] == [0, 1]
     assert thirty.training["draw"]["origin"].startswith("our draw by ELEVATER's rule, seed 30")
+
+
+@pytest.mark.parametrize("changing", ["shots", "a box"])
+def test_a_result_by_other_shots_or_boxes_is_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changing: str
+) -> None:
+    """Its lists and boxes lie beside the images, whose names and contents stay."""
+    pytest.importorskip("faster_coco_eval")
+    from .test_detection_task import Grid
+
+    monkeypatch.setattr("gate_data.remembered._SETTLING", -60.0)  # files count as old: digests are remembered
+    root = written(tmp_path / THERMAL, [(1, "dog"), (2, "person")])
+    file = root / "train" / "_annotations.coco.json"
+    names = [picture["file_name"] for picture in json.loads(file.read_text())["images"]]
+    shots = root / "train" / "fewshot_train_shot1_seed3.json"
+    shots.write_text(json.dumps({"images": [{"file_name": name} for name in names[:2]]}))
+    how: dict[str, Any] = {"encoder": Grid(), "data_root": tmp_path, "output": tmp_path / "run", "show": False}
+    how |= {"seeds": (3,), "shots": "1", "recipe_fields": {"steps": "2", "validate_every": "2", "lr": "1e-3"}}
+    first = gate_runner.run("odinw-thermal", **how)
+    assert first.results[0].status == "ok", first.results[0].reason
+    assert gate_runner.run("odinw-thermal", **how).results == first.results
+    if changing == "shots":
+        shots.write_text(json.dumps({"images": [{"file_name": name} for name in names[2:4]]}))
+    else:
+        changed(file, lambda content: content["annotations"][0]["bbox"].__setitem__(0, 1))
+    message = "asked for otherwise" if changing == "shots" else "on other data"
+    with pytest.raises(UsageError, match=rf"holds a result of odinw-thermal@1 seed 3.* {message}"):
+        gate_runner.run("odinw-thermal", **how)
 
 
 def test_shots_are_drawn_from_the_pictures_by_their_ids(tmp_path: Path) -> None:

@@ -14,9 +14,7 @@ from gate_data.own import guess, originals_of, read_benchmark, summary, write_be
 from gate_runner.benchmarks.own import own_benchmark
 from gate_runner.cli import main
 from gate_runner.errors import DataError
-from gate_runner.runs.request import RunRequest, eval_units_of
 from gate_runner.runs.results import Result
-from gate_runner.settings import Settings
 from knowledge_prompts.class_words import ClassWords
 
 
@@ -267,29 +265,6 @@ def test_folders_in_folders_are_groups_of_classes_and_groups_are_scored(
     shade(mine / "dark" / "test" / "0.png", 20)
     assert new(mine) == 2
     assert "dark holds no .jpg" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "classes",
-    [
-        "names = ['a', 'b']\nvalues = [1, 0]",
-        "names = ['a', 'b']\nvalues = [0, 2]",
-        "names = ['a', 'b']\ncolours = [[0, 0, 0], [9, 9, 9]]",
-    ],
-)
-def test_a_result_by_other_values_of_class_maps_is_not_used_again(tmp_path: Path, classes: str) -> None:
-    """The classes' names stayed, and so did the old score."""
-    file, digests = tmp_path / "benchmark.toml", []
-    for folder in ("images", "masks"):
-        (tmp_path / folder).mkdir()
-        for number in range(4):
-            Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / folder / f"{number}.png")
-    for text in ("names = ['a', 'b']\nvalues = [0, 1]", classes):
-        start = '[benchmark]\nid = "m"\ntask = "segmentation"\n[data]\nkind = "maps"\nroot = "images"\n'
-        file.write_text(f'{start}annotations = "masks/*.png"\n[classes]\n{text}\n')
-        (unit,) = eval_units_of(RunRequest([own_benchmark(file)], "micro-clip", tmp_path / "run", Settings()))
-        digests.append(unit.own_digest)
-    assert digests[0] != digests[1]
 
 
 def class_maps(folder: Path, training: str) -> Path:

@@ -99,40 +99,7 @@ def test_a_result_by_other_slices_or_groups_is_not_used_again(pets: Path, change
     else:
         slices = {"more slices": 'columns = ["camera", "label"]', "EXIF": 'columns = ["camera"]\nexif = ["Model"]'}
         written(pets, slices.get(changed, 'columns = ["camera"]'), group="" if changed == "no groups" else "patient")
-    with pytest.raises(UsageError, match=r"pets seed 0 by other slices or groups of the test samples, or names"):
-        run(file, pets / "runs")
-
-
-KNOWN = {"red": ["is red"], "blue": ["is blue"]}
-OTHERWISE = {"red": ["is blue"], "blue": ["is red"]}
-NAMES = ["red", "blue"]
-
-
-@pytest.mark.parametrize(
-    ("field", "before", "after"),
-    [
-        ('words = "of.json"', {"red": "a rose", "blue": "a sky"}, {"red": "a sky", "blue": "a rose"}),
-        ('templates = ["of.json#en"]', {"en": ["a {} square"]}, {"en": ["no {} circle"]}),
-        ('prompts = "of.json"', {"classes": NAMES, "templates": ["a {}"]}, {"classes": NAMES, "templates": ["no {}"]}),
-        ('knowledge = ["of.json"]', KNOWN, OTHERWISE),
-        ('knowledge = ["visual-descriptors=of.json"]', KNOWN, OTHERWISE),
-        ('shown = {red = "a rose"}', {}, 'shown = {red = "a sky"}'),
-    ],
-)
-def test_a_result_by_other_words_for_the_classes_is_not_used_again(
-    pets: Path, monkeypatch: pytest.MonkeyPatch, field: str, before: dict[str, Any], after: dict[str, Any] | str
-) -> None:
-    monkeypatch.chdir(pets)
-    file, words = written(pets, f"[classes]\n{field}"), pets / "of.json"
-    file.write_text(file.read_text().replace('id = "pets"', 'id = "pets"\ntask = "zero-shot"'))
-    words.write_text(json.dumps(before))
-    first = run(file, pets / "runs")
-    assert run(file, pets / "runs").scores == first.scores
-    if isinstance(after, str):
-        file.write_text(file.read_text().replace(field, after))
-    else:
-        words.write_text(json.dumps(after))
-    with pytest.raises(UsageError, match="pets seed 0 by other"):
+    with pytest.raises(UsageError, match=r"pets seed 0 by other slices, groups or names of classes"):
         run(file, pets / "runs")
 
 

@@ -13,9 +13,8 @@ import numpy as np
 from jaxtyping import Shaped
 
 from gate_data.path_list import PathList, packed
-from gate_data.pictures import content_digest
-from gate_data.readers.source import Source, file_of, name_bytes, stamp
-from gate_data.remembered import known_contents, listing_mark, remember_contents
+from gate_data.pictures import content_digests
+from gate_data.readers.source import Source, name_bytes, stamp
 
 if TYPE_CHECKING:  # whoever only lists files does without torch
     import torch
@@ -84,14 +83,7 @@ class Maps:
     @cached_property
     def _digests(self) -> tuple[str, ...]:
         """Of the annotations' files; no file is opened that did not change since they were remembered."""
-        listing = listing_mark([(source,) for source in self.files])
-        mark = hashlib.blake2b(b"maps " + listing.digest, digest_size=16).digest() if listing.settled else None
-        known = known_contents(mark, len(self.files))
-        if known is not None:
-            return tuple(digest.hex() for digest in known)
-        digests = tuple(content_digest(file_of(source)) for source in self.files)
-        remember_contents(mark, [bytes.fromhex(digest) for digest in digests])
-        return digests
+        return content_digests(self.files, b"maps")
 
     def note_in(self, digest: hashlib._Hash) -> None:
         """Add every annotation's folder, name, size and content to a digest."""

@@ -88,6 +88,7 @@ class Originals(Generic[Place]):
             return None
         how = (__version__, request.limit, request.size, self.form, parts.classes)
         digest = hashlib.blake2b(f"data/2 {how} {parts.note}".encode("utf-8", "surrogateescape"), digest_size=16)
+        digest.update(parts.more)
         is_file, settled = self.form.target in ("map", "depth"), True
         for samples in (parts.train, parts.validation or (), parts.test):
             digest.update(f"{len(samples)}\n".encode())
@@ -121,6 +122,7 @@ class Parts:
     classes: tuple[str, ...] = ()  # names in the order of their indices
     note: str = ""  # what a reader of the score must know
     missing: str = ""  # where there are not as many samples as were published, in words
+    more: bytes = b""  # a digest of what is known of the samples besides, such as their boxes
 
     def splits(self, share: float, grouped: bool) -> dict[str, Sequence[Sample]]:
         """Three lists; validation is drawn by class, or by group, where the data set has none of its own."""

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -246,26 +246,44 @@ def words_in(training: Mapping[str, Any]) -> ClassWords | None:
     )
 
 
-def files_of_words(training: Mapping[str, Any]) -> list[str]:
-    """Return the files from which a benchmark's settings take texts of classes; of folders of knowledge, all files.
+def words_by_content(training: Mapping[str, Any], digests_of: Callable[[Sequence[str]], Sequence[str]]) -> list[Any]:
+    """Return what a benchmark's settings say of its classes' texts, with the content of files in place of their paths.
+
+    Two settings with equal answers read the same texts, wherever their files are.
 
     Args:
         training: settings of a benchmark, of which those of `WORDS` are read.
+        digests_of: from the paths of files to digests of what they hold, in order.
+
+    Returns:
+        A list of JSON values, one for each text of the settings.
 
     Example:
-        >>> files_of_words({"prompts": "imagenet", "templates": ["a photo of a {}"]})
-        []
+        >>> words_by_content({"prompts": "imagenet", "templates": ["a photo of a {}"]}, lambda files: files)
+        [['templates', 'a photo of a {}'], ['prompts', 'imagenet']]
     """
-    files: list[str] = []
+    contents: list[Any] = []
     for field in WORDS:
         value = training.get(field) or ()
         for text in (value,) if isinstance(value, str) else value:
-            places = [str(file_and_list(text)[0]), text]
-            places += [text.partition("=")[2]] if field == "knowledge" else []
-            files += [place for place in places if os.path.isfile(place)][:1]  # noqa: PTH113 - no text is too long
-            folders = [place for place in places if place and os.path.isdir(place)] if field == "knowledge" else []  # noqa: PTH112
-            files += sorted(str(file) for place in folders[:1] for file in Path(place).rglob("*") if file.is_file())
-    return files
+            contents.append([field, *_by_content(text, digests_of, folders=field == "knowledge")])
+    return contents
+
+
+def _by_content(text: str, digests_of: Callable[[Sequence[str]], Sequence[str]], *, folders: bool) -> list[Any]:
+    """A text of the settings; of a file its ending and digest, of a folder those of all its files, with what is around.
+
+    ``FILE.json#NAME`` and ``NAME=PATH`` name a place, too.
+    """
+    for place in (text, str(file_and_list(text)[0]), *([text.partition("=")[2]] if folders else [])):
+        before, _, after = text.partition(place)
+        if place and os.path.isfile(place):  # noqa: PTH113 - no text is too long
+            return [before, Path(place).suffix, *digests_of([place]), after]
+        if folders and place and os.path.isdir(place):  # noqa: PTH112
+            files = sorted(str(file) for file in Path(place).rglob("*") if file.is_file())
+            names = [Path(file).relative_to(place).as_posix() for file in files]
+            return [before, list(zip(names, digests_of(files), strict=True)), after]
+    return [text]
 
 
 def built_in_knowledge(sources: Iterable[str], file: Path) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ One file of more than 400 lines: the three forms share their checks of boxes, wh
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -420,7 +421,10 @@ def boxed_originals(
     def parts(where: Place) -> Parts:
         content = read(where)
         train, validation, test = ([Sample(file) for file in listed.files] for listed in content.named.values())
-        return Parts(train, test, validation, content.train.classes, content.note, content.missing)
+        boxes = hashlib.sha256()
+        for listed in content.named.values():
+            listed.objects.note_in(boxes)
+        return Parts(train, test, validation, content.train.classes, content.note, content.missing, boxes.digest())
 
     return Originals(expected, find, check, load, parts)
 

@@ -155,20 +155,20 @@ def _class_map(own: OwnBenchmark, path: Path) -> ClassMap:
             raise DataError(f"{path}: field 'classes.{field}' has {len(listed)} entries for {len(names)} names")
         if twice := next((entry for at, entry in enumerate(listed) if entry in listed[:at]), None):
             raise DataError(f"{path}: field 'classes.{field}' has {twice!r} twice: each class has its own")
-    said = own.data.ignored if "ignored" in own.data.model_fields_set else ()
+    ignored = own.data.ignored if "ignored" in own.data.model_fields_set else ()
     if colours:
-        if said:
+        if ignored:
             raise DataError(
-                f"{path}: field 'data.ignored' is {list(said)}, which changes nothing of coloured class maps: a "
+                f"{path}: field 'data.ignored' is {list(ignored)}, which changes nothing of coloured class maps: a "
                 "colour without a name counts nowhere; leave it out"
             )
         indices = {index: index for index in range(len(names))}
         return ClassMap(indices, others=IGNORED, colours={colour: index for index, colour in enumerate(colours)})
     numbers = values or tuple(range(len(names)))
-    if both := [f"{value} ({names[numbers.index(value)]})" for value in said if value in numbers]:
+    if both := [f"{value} ({names[numbers.index(value)]})" for value in ignored if value in numbers]:
         raise DataError(f"{path}: {', '.join(both)} is a class and also in 'data.ignored': take it from one of them")
-    ignored = [value for value in own.data.ignored if value not in numbers]
-    return ClassMap({value: index for index, value in enumerate(numbers)}, ignored, None)
+    nowhere = [value for value in own.data.ignored if value not in numbers]
+    return ClassMap({value: index for index, value in enumerate(numbers)}, nowhere, None)
 
 
 def parts_of(

@@ -241,7 +241,8 @@ class Monitor:
                 "validation": len(job.data.validation),
                 "test": len(job.data.test),
                 "classes": len(job.data.classes),
-                "sha256": job.data.digest(),
+                **part.known_by(job.data, job.data.digest()),
+                **part.asked(encoder.image_size),
             },
             training={
                 **outcome.training,

@@ -16,12 +16,13 @@ from gate_runner.errors import DataError, NotApplicableError, StorageError, Usag
 from gate_runner.files import DISK
 from gate_runner.machine.energy import EnergyMeter
 from gate_runner.machine.resources import PeakMemory, release
+from gate_runner.runs.asked import knowledge_digests
 from gate_runner.runs.item_subsets import adaptive_test_of, chosen_of, in_blocks, in_full, narrowed
 from gate_runner.runs.ranks import training_together
 from gate_runner.runs.results import Result
-from gate_runner.runs.unit import EvalUnit, columns_digest, halved, with_kept_sizes
+from gate_runner.runs.unit import EvalUnit, halved, with_kept_sizes
 from gate_runner.tasks.job import Phases
-from knowledge_prompts.class_words import WORDS
+from knowledge_prompts.class_words import words_by_content
 from vision_features.encoders.memory import is_out_of_memory
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _compute(
     memory = PeakMemory()
     progress("data", 0, 1)
     with phases.timed("data"):
-        listing = unit.listing(encoder.image_size)
+        listing, asked_by = unit.listing(encoder.image_size), unit.asked(encoder.image_size)
         all_data, shared_units = _loaded(unit, encoder)
         data, test = all_data, None
         if unit.settings.items is not None:
@@ -185,8 +186,8 @@ def _compute(
             "validation": len(data.validation),
             "test": len(data.test),
             "classes": len(data.classes),
-            "sha256": digest,
-            **({"asked": unit.own_digest, "columns": columns_digest(all_data)} if unit.source == "file" else {}),
+            **unit.known_by(all_data, digest),
+            **asked_by,
             **counts,
             **({"shared": shared.number} if shared.number else {}),
         },
@@ -230,8 +231,12 @@ def _loaded(unit: EvalUnit, encoder: Encoder) -> tuple[Data[Any], dict[str, Any]
     if {"variant", "coop"}.isdisjoint(unit.benchmark.training):
         _LOADED.clear()
         return unit.load(encoder.image_size), {}
+    from gate_data.pictures import content_digests
+
     settings = unit.settings
-    words = str([unit.benchmark.training.get(name) for name in WORDS])
+    named = str(
+        [words_by_content(unit.benchmark.training, content_digests), knowledge_digests(unit.benchmark, settings)]
+    )
     how: tuple[Any, ...] = (
         settings.views,
         settings.transform,
@@ -241,7 +246,7 @@ def _loaded(unit: EvalUnit, encoder: Encoder) -> tuple[Data[Any], dict[str, Any]
         str(settings.recipe_fields),
         settings.save_heads,
     )
-    key = (unit.same_data, unit.request(encoder.image_size), settings.batch_size, words, how)
+    key = (unit.same_data, unit.request(encoder.image_size), settings.batch_size, named, how)
     if not (_LOADED and _LOADED[0].key == key and _LOADED[0].encoder is encoder):
         _LOADED.clear()
         _LOADED.append(_Loaded(key, encoder, unit.load(encoder.image_size), {}))

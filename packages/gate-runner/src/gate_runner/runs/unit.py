@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gate_data.remembered import known_digest, remember_digest
-from gate_runner.benchmarks import Benchmark, DataRequest
+from gate_runner.benchmarks import Benchmark, DataRequest, resolve
 from gate_runner.errors import UsageError
+from gate_runner.runs.asked import asked_digest
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
 from gate_runner.tasks.shifting import has_shifts
-from knowledge_prompts.class_words import files_of_words
 from wary_files.folders import write
 from wary_files.limits import refuse_special
 
@@ -111,19 +111,37 @@ class EvalUnit:
             drawn = f"{point['shots']} of each class, {point['protocol']}, seed {self.seed}"
         return self.benchmark.id.partition("@")[0], self.source, self.benchmark.sources[self.source], drawn
 
-    @property
-    def own_digest(self) -> str:
-        """What tells a benchmark of one's own from another with the same data: of its metrics, numbers, and words."""
-        from gate_data.pictures import content_digest
+    def known_by(self, data: Data[Any], digest: str) -> dict[str, Any]:
+        """Return the digests by which a result is known to be of these data, whose own digest is given.
 
-        training = dict(self.benchmark.training)
-        content: list[Any] = [self.benchmark.metrics, training, *map(content_digest, files_of_words(training))]
-        form = self.benchmark.originals.form
-        if form is not None and form.maps is not None:  # which value is which class, and which counts nowhere
-            maps = form.maps
-            content.append([sorted(maps.classes.items()), sorted(maps.ignored), maps.others])
-            content.append(sorted((*colour, value) for colour, value in (maps.colours or {}).items()))
-        return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()[:16]
+        ``columns``, of data of one's own, is of names of classes, slices and groups.
+        """
+        return {"sha256": digest, **({"columns": columns_digest(data)} if self.source == "file" else {})}
+
+    @property
+    def _asked(self) -> str:
+        return asked_digest(self.benchmark, self.source, self.settings, self.seed)
+
+    def _watched(self) -> list[EvalUnit]:
+        """The benchmarks on which the training is watched (``keep_zero_shot``), as units of the same run."""
+        units, settings = [], self.settings
+        alone = settings.changed(keep_zero_shot=(), drop_near=False, folds=None)
+        for watched in resolve(settings.keep_zero_shot):
+            source = watched.choose_source(settings.source, settings.data_root)
+            units.append(replace(self, benchmark=watched, source=source, settings=alone))
+        return units
+
+    def asked(self, size: Size) -> dict[str, Any]:
+        """Return the digests by which a result is known to be asked for in this way, to be taken before it is computed.
+
+        ``asked`` is of what the benchmark and named files say; ``watched`` has all digests of each benchmark of
+        ``keep_zero_shot``.
+        """
+        watched: list[dict[str, Any]] = []
+        for part in self._watched():
+            data = part.load(size)
+            watched.append({**part.known_by(data, data.digest()), **part.asked(size)})
+        return {"asked": self._asked, **({"watched": watched} if watched else {})}
 
     def finished(self) -> Result | None:
         """The result that is there, with all that was to be kept beside it; None where it must be computed."""
@@ -140,34 +158,47 @@ class EvalUnit:
 
     def check_data(self, stored: Result, size: Size, digests: dict[tuple[str, ...], str]) -> None:
         """See whether a stored result was computed from the original files that lie there now."""
-        if self.source not in ("local", "hub", "file"):
-            return
-        if self.source == "file" and stored.data.get("asked", self.own_digest) != self.own_digest:
+        held = f"{self.output} holds a result of {self.name} seed {self.seed}"
+        if stored.source != self.source:
+            raise UsageError(f"{held} from source {stored.source!r}, not {self.source!r}: choose another --output")
+        self._check_known(stored.data, size, digests, held)
+
+    def _check_known(
+        self, stored: Mapping[str, Any], size: Size, digests: dict[tuple[str, ...], str], held: str
+    ) -> None:
+        """Refuse what differs from the digests that a result holds; see `known_by`."""
+        if stored.get("asked") != self._asked:
             raise UsageError(
-                f"{self.output} holds a result of {self.name} seed {self.seed} by other fields of its file (metrics, "
-                "training, classes), or of a file that it names: choose another --output"
+                f"{held} that was asked for otherwise: another task, metrics or training of the benchmark, or other "
+                "contents of files of words, knowledge, shots or code that it or a setting names: choose another "
+                "--output"
             )
+        if self.source in ("local", "hub", "file"):
+            now = self._digest_now(size, digests)
+            if now != stored.get("sha256"):
+                raise UsageError(
+                    f"{held} on other data (sha256 {str(stored.get('sha256'))[:12]}, now {now[:12]}): choose another "
+                    "--output"
+                )
+        if self.source == "file":
+            place = ("columns", *self.same_data)
+            if place not in digests:
+                digests[place] = columns_digest(self.load(size))
+            if digests[place] != stored.get("columns"):
+                raise UsageError(f"{held} by other slices, groups or names of classes: choose another --output")
+        watched, before = self._watched(), stored.get("watched", [])
+        for part, known in zip(watched, before if len(before) == len(watched) else [{}] * len(watched), strict=True):
+            part._check_known(known, size, digests, f"{held} that watched {part.name}, and the latter's is one")
+
+    def _digest_now(self, size: Size, digests: dict[tuple[str, ...], str]) -> str:
+        """The digest of the data as their files are now."""
         if self.same_data not in digests:
             mark = self.listing(size)
             known = known_digest(mark)
             digests[self.same_data] = known or self.load(size).digest()
             if known is None:
                 remember_digest(mark, digests[self.same_data])
-        now = digests[self.same_data]
-        if now != stored.data.get("sha256"):
-            raise UsageError(
-                f"{self.output} holds a result of {self.name} seed {self.seed} on other data (sha256 "
-                f"{str(stored.data.get('sha256'))[:12]}, now {now[:12]}): choose another --output"
-            )
-        if self.source == "file" and "columns" in stored.data:
-            place = ("columns", *self.same_data)
-            if place not in digests:
-                digests[place] = columns_digest(self.load(size))
-            if digests[place] != stored.data["columns"]:
-                raise UsageError(
-                    f"{self.output} holds a result of {self.name} seed {self.seed} by other slices or groups of the "
-                    "test samples, or names of classes: choose another --output"
-                )
+        return digests[self.same_data]
 
     def save(self, result: Result, samples: Outcomes | None, traceback: str = "", **arrays: Any) -> Result:
         """Write a result as `RunFolder.save`, with note and reason that name no folder above the run's and the data's.
@@ -195,11 +226,19 @@ class EvalUnit:
 
 
 def columns_digest(data: Data[Any]) -> str:
-    """Return what tells names of classes, slices and groups from others; near copies, which are found later, aside."""
-    from gate_data.near_splits import NEAR
+    """Return what tells names of classes, slices and groups from others.
 
-    columns = {name: values for name, values in data.test.columns.items() if name != NEAR}
-    return hashlib.sha256(json.dumps([data.classes, columns], sort_keys=True).encode()).hexdigest()[:16]
+    Near copies, which are found later, are left out. Of groups, also of training samples, it counts which samples are
+    together and in which order their names are, and not what they are called: a group may be the path of an image.
+    """
+    from gate_data.near_splits import NEAR
+    from gate_data.original_files import GROUP
+
+    columns = {name: values for name, values in data.test.columns.items() if name not in (NEAR, GROUP)}
+    groups = [split.columns.get(GROUP, ()) for split in (data.train, data.validation, data.test)]
+    place = {name: at for at, name in enumerate(sorted({name for names in groups for name in names}))}
+    numbers = [[place[name] for name in names] for names in groups]
+    return hashlib.sha256(json.dumps([data.classes, columns, numbers], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def without_folders(text: str, folders: Iterable[Path]) -> str:

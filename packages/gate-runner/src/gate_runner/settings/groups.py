@@ -28,6 +28,7 @@ from gate_runner.settings.values import (
     seeds_in,
     share_in,
     shots_in,
+    source_digest,
     threshold_in,
     tune_in,
     words_in,
@@ -184,6 +185,7 @@ class FeatureSettings:
         "Source of a detector's knowledge: glip=FILE, wordnet=FOLDER, wiktionary=DUMP, …\n"
         "The name is one of `knowledge_prompts.source_names`.",
         identity="mode",
+        digest=source_digest,
         metavar="NAME=PATH",
     )
     patch_features: tuple[str, ...] = _features(

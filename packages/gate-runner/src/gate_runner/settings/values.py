@@ -190,6 +190,27 @@ def list_digest(path: Path | None) -> str | None:
     return f"{path.name} {digest.hexdigest()}"
 
 
+def source_digest(spec: str | None) -> str | None:
+    """Return what results know a source of knowledge ``NAME=PATH`` by: both names, and a digest of all that is there.
+
+    Example:
+        >>> source_digest("glip=nowhere/odinw.yaml")
+        'glip=odinw.yaml e4a6a0577479b2b4'
+    """
+    if spec is None:
+        return None
+    from gate_data.pictures import content_digests
+
+    name, _, text = spec.partition("=")
+    place = Path(text)
+    files = sorted(file for file in place.rglob("*") if file.is_file()) if place.is_dir() else [place]
+    files = [file for file in files if file.is_file()]
+    digest = hashlib.blake2b(digest_size=8)
+    for file, content in zip(files, content_digests([str(file) for file in files]), strict=True):
+        digest.update(f"{file.relative_to(place).as_posix()} {content}\n".encode("utf-8", "surrogateescape"))
+    return f"{name}={place.name} {digest.hexdigest()}"
+
+
 def list_content(file: Path) -> bytes:
     """Return the bytes of a list of words.
 

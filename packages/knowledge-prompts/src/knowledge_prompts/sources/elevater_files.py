@@ -121,8 +121,7 @@ def stored_sources(folder: str | Path, data_set: str, *, gpt3_items: int | None 
         >>> [source.name for source in stored_sources(folder, "birds")]
         ['gpt3']
     """
-    external = Path(folder) / "external" / f"{data_set}_knowledge.tsv"
-    gpt3 = Path(folder) / "gpt3" / f"GPT3_{data_set}.tsv"
+    external, gpt3 = _places(folder, data_set)
     sources: list[StoredKnowledge] = []
     if external.is_file():
         sources += external_sources(read_external(external))
@@ -131,6 +130,15 @@ def stored_sources(folder: str | Path, data_set: str, *, gpt3_items: int | None 
     if not sources:
         raise FileNotFoundError(f"neither {external} nor {gpt3} exists")
     return sources
+
+
+def stored_files(folder: str | Path, data_set: str) -> list[Path]:
+    """Return the files that `stored_sources` reads of a data set, those that are there."""
+    return [path for path in _places(folder, data_set) if path.is_file()]
+
+
+def _places(folder: str | Path, data_set: str) -> tuple[Path, Path]:
+    return Path(folder) / "external" / f"{data_set}_knowledge.tsv", Path(folder) / "gpt3" / f"GPT3_{data_set}.tsv"
 
 
 def _entries(path: str | Path, needed: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from gate_data.data import Split
+from gate_data.pictures import content_digests
 from gate_runner.errors import MissingCapabilityError, UsageError
 from gate_runner.tasks.features import Embedder
 from gate_runner.tasks.job import Job, Outcome
@@ -26,7 +28,7 @@ from gate_runner.tasks.segmenting.native import checked, image_at, truth_at
 from gate_runner.tasks.segmenting.presets import Preset, find_preset
 from gate_runner.tasks.segmenting.windows import Cutting, Scored, Scorer
 from gate_runner.tasks.segmenting.words import Words, background_of, list_of, words_of
-from knowledge_prompts.class_words import ClassWords, words_in
+from knowledge_prompts.class_words import ClassWords, words_by_content, words_in
 from knowledge_prompts.encoding.distinct import indistinct_classes
 from vision_adapters.losses import IGNORED
 from vision_features.encoders.encoder import Encoder
@@ -175,7 +177,8 @@ _REMEMBERED = 4
 def _embedded(job: Job, words: Words, wording: ClassWords) -> tuple[Tensor, tuple[str, ...]]:
     """Return the vectors of words, encoded once for all results of the same encoder, words and templates."""
     encoder = job.encoder.opened or job.encoder
-    key = (encoder.spec, encoder.fingerprint(), encoder.code, words.words, wording)
+    contents = json.dumps(words_by_content(vars(wording), content_digests))  # files may change under their names
+    key = (encoder.spec, encoder.fingerprint(), encoder.code, words.words, contents)
     if key[1] is None or key not in _EMBEDDED:
         weights, texts = words.embedded(Embedder(job.encoder.encode_text), wording)
         if key[1] is None:
