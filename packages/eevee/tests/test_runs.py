@@ -69,6 +69,26 @@ def test_failed_results_and_other_data_are_left_out_and_said(
     assert caplog.messages == ["left out: a, which the runs saw on different data"]
 
 
+def test_pages_and_folders_of_runs_among_the_runs_are_left_out_and_said(
+    runs: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shell's runs/* names them, too."""
+    write_run(tmp_path / "choose" / "model", "model", {"a": 0.5})
+    page = tmp_path / "choice.html"
+    page.write_text("<p>")
+    with caplog.at_level(logging.WARNING):
+        table = table_of_runs([tmp_path / "choose", page, *runs])
+    assert len(table.models) == len(runs)
+    choose = tmp_path / "choose"
+    assert caplog.messages == [
+        f"left out: {choose} is not a run folder; it holds some: {choose}/*",
+        f"left out: {page} is not a run folder",
+    ]
+    for paths in ([page], [*runs, tmp_path / "mistyped"]):
+        with pytest.raises(EeveeError, match=r"holds no manifest\.json"):
+            table_of_runs(paths)
+
+
 def test_own_rows_go_below_a_known_table_in_its_unit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     own = write_run(tmp_path / "own", "mine", {"cifar100": 0.5, "photos": 0.4})
     gate = load_table("gate")

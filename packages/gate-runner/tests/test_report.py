@@ -464,3 +464,33 @@ def test_a_look_at_the_features_shows_neighbours_by_cosine_and_a_map(
         part.score.samples for part in neighbourhoods
     ]
     assert "A look at the features" not in gate_runner.report(done, pictures=0, tests=False)
+
+
+def test_pages_and_folders_of_runs_among_the_runs_are_left_out_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell's runs/* names choose's page and folder, too."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(2):
+        write_run(Path(f"runs/{number}"), NAMES, encoder=f"e{number}")
+    write_run(Path("runs/choose/deep"), NAMES, encoder="deep")
+    Path("runs/choice.html").write_text("<p>", encoding="utf-8")
+    every = ["runs/choice.html", "runs/choose", "runs/0", "runs/1"]
+    lines = [
+        "left out: runs/choice.html is not a run folder",
+        "left out: runs/choose is not a run folder; it holds some: runs/choose/*",
+    ]
+    for command in (["report", *every, "--pictures", "0"], ["compare", *every]):
+        with pytest.raises(SystemExit) as ended:
+            main(command)
+        out, err = capsys.readouterr()
+        assert (ended.value.code, err.splitlines()) == (0, lines), out
+    assert "e1" in Path("report.html").read_text(encoding="utf-8")
+    for wrong, line in (
+        (["runs/0", "runs/mistyped"], "run runs/mistyped is not a folder"),
+        (["runs/choose"], "it holds run folders: give runs/choose/*"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["report", *wrong])
+        assert ended.value.code == 2
+        assert line in capsys.readouterr().err

@@ -31,7 +31,8 @@ class _Score:
 def table_of_runs(folders: Sequence[str | Path], known: ResultTable | None = None) -> ResultTable:
     """Read run folders as a table with a row for each, and say in the log what is left out.
 
-    Failed results are left out, and benchmarks that the runs saw on different data. Seeds count by their mean.
+    Failed results are left out, and benchmarks that the runs saw on different data. Seeds count by their mean. Of
+    several paths, files and folders that are not a run's are left out, too, as a shell's ``runs/*`` names them.
 
     Args:
         folders: run folders, one for each model.
@@ -39,11 +40,11 @@ def table_of_runs(folders: Sequence[str | Path], known: ResultTable | None = Non
             where the column holds per cent; an error (lower is better), where only its per cent are like the column's.
 
     Raises:
-        EeveeError: a folder that is not a run's, runs of which none finished, nothing in common with ``known``, or
-            fewer than five models in all.
+        EeveeError: no path is a run's folder, a path that is not there, runs of which none finished, nothing in common
+            with ``known``, or fewer than five models in all.
     """
     models: dict[str, dict[str, _Score]] = {}
-    for folder in map(Path, folders):
+    for folder in _run_folders([Path(folder) for folder in folders]):
         name, scores, failed = _read(folder)
         for benchmark, reason in failed.items():
             _LOG.warning("left out: %s of %s failed: %s", benchmark, folder, reason)
@@ -53,6 +54,17 @@ def table_of_runs(folders: Sequence[str | Path], known: ResultTable | None = Non
         raise EeveeError(f"{', '.join(map(str, folders))}: no result of these runs finished; expected scores")
     models = _of_one_data(models)
     return _alone(models) if known is None else _below(models, known)
+
+
+def _run_folders(paths: Sequence[Path]) -> Sequence[Path]:
+    """Leave out pages, logs and folders of runs; a path that is not there is an error later."""
+    strange = [path for path in paths if path.exists() and not (path / "manifest.json").is_file()]
+    if len(strange) == len(paths):
+        return paths
+    for path in strange:
+        inside = f"; it holds some: {path}/*" if any(path.glob("*/manifest.json")) else ""
+        _LOG.warning("left out: %s is not a run folder%s", path, inside)
+    return [path for path in paths if path not in strange]
 
 
 def _read(folder: Path) -> tuple[str, dict[str, _Score], dict[str, str]]:

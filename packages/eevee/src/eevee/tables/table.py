@@ -139,7 +139,8 @@ class ResultTable:
         if self.scaling not in SCALINGS:
             raise EeveeError(f"scaling {self.scaling!r}; expected one of {', '.join(SCALINGS)}")
         if len(self.models) < SMALLEST_POOL:
-            raise EeveeError(f"the table has {len(self.models)} models; expected at least {SMALLEST_POOL}")
+            count = len(self.models)
+            raise EeveeError(f"the table has {count} model{'s' * (count != 1)}; expected at least {SMALLEST_POOL}")
         if np.isinf(values).any():
             row, column = (int(i) for i in np.argwhere(np.isinf(values))[0])
             raise EeveeError(f"model {self.models[row]!r}, metric {self.metrics[column].id!r}: the value is infinite")

@@ -203,6 +203,7 @@ def read_run(path: Path) -> StoredRun:
         raise UsageError(
             f"{path} holds no manifest.json; expected a folder that 'gate-runner run' wrote"
             + (head if (path / "head.safetensors").is_file() else "")
+            + (f"; it holds run folders: give {path}/*" if _holds_runs(path) else "")
         )
     manifest = read_manifest(manifest_file)
     if manifest["identity"].get("kind") == "grid":
@@ -224,6 +225,29 @@ def read_run(path: Path) -> StoredRun:
     tune = manifest["identity"].get("tune", "frozen")
     label = str(spec) if tune == "frozen" else f"{spec} ({tune})"
     return StoredRun(path, label, tuple(results), manifest)
+
+
+def runs_among(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Separate run folders from pages, logs and folders of runs, which a shell's ``runs/*`` names, too.
+
+    A path that is not there is kept, as a name that was mistyped. Without any run folder all paths are.
+
+    Returns:
+        The run folders in their order, and a line for each path that is left out.
+    """
+    strange = [path for path in paths if path.exists() and not RunFolder(path).manifest_file.is_file()]
+    if len(strange) == len(paths):
+        return list(paths), []
+    lines = [
+        f"left out: {path} is not a run folder{f'; it holds some: {path}/*' if _holds_runs(path) else ''}"
+        for path in strange
+    ]
+    return [path for path in paths if path not in strange], lines
+
+
+def _holds_runs(path: Path) -> bool:
+    """Whether the folders in a folder are those of runs."""
+    return any(path.glob("*/manifest.json"))
 
 
 def folder_of(source: Stored) -> Path:
