@@ -19,6 +19,7 @@ from vision_features.encoders.encoder import Encoder
 from vision_features.encoders.loading import device_for
 from vision_features.encoders.own import adopt
 from vision_features.encoders.spec import agree, encoder_forms, parse_spec
+from vision_features.encoders.towers import DualEncoder
 from vision_features.errors import EncoderError, MissingCapabilityError
 from wary_files.errors import UsageError
 
@@ -378,6 +379,15 @@ def test_an_encoder_that_a_function_returns_is_called_by_its_spec(own: str) -> N
     assert load_encoder(f"{own}:made_of_another").spec == f"{own}:made_of_another"
 
 
+def test_the_size_of_an_image_tower_is_the_encoders() -> None:
+    """Models of open_clip name it there; 224 would not fit their places."""
+    vision = {"image_size": 16, "patch_size": 8, "width": 8, "layers": 1, "head_width": 4}
+    text = {"context_length": 4, "vocab_size": 9, "width": 8, "heads": 2, "layers": 1, "eos_id": 8}
+    model = DualEncoder(6, vision, text)
+    assert not hasattr(model, "image_size")
+    assert adopt(model, "mine").image_size == 16
+
+
 def test_own_encoder(own: str) -> None:
     encoder = load_encoder(f"{own}:grid")
     assert encoder.image_size == 32
@@ -412,7 +422,8 @@ def test_own_encoder(own: str) -> None:
         ("three_sides", r"image_size: expected the side .* not \(32, 32, 3\)"),
         ("size_in_words", r"image_size: expected the side .* not 'large'"),
         ("one_mean", r"mean = 0.5; expected a number for each channel"),
-        ("raises", r"encode_image of images of shape \(2, 3, 32, 32\) raised KeyError: 'weights'"),
+        ("raises", r"encode_image of images of shape \(2, 3, 32, 32\) raised KeyError: 'weights'; .* image_size"),
+        ("tokens_alone", r"encode_text of 2 texts \(a list of str\) raised TypeError"),
     ],
 )
 def test_a_bad_encoder_is_found_before_anything_runs(own: str, function: str, message: str) -> None:

@@ -313,10 +313,12 @@ class Encoder:
         except Exception as error:
             if isinstance(error, UsageError) or is_out_of_memory(error):
                 raise
-            batch = f"images of shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else f"{len(inputs)} texts"
+            images = isinstance(inputs, Tensor)
+            batch = f"images of shape {tuple(inputs.shape)}" if images else f"{len(inputs)} texts (a list of str)"
+            hint = "; the side that it takes is its attribute image_size" if images else ""
             message = next(iter(str(error).splitlines()), "")
             raise EncoderError(
-                f"encoder {self.spec!r}: {name} of {batch} raised {type(error).__name__}: {message}"
+                f"encoder {self.spec!r}: {name} of {batch} raised {type(error).__name__}: {message}{hint}"
             ) from error
 
     def _floats(self, name: str, output: Any) -> Tensor:

@@ -25,6 +25,11 @@ def load(spec: EncoderSpec) -> Encoder:
     return encoder
 
 
+def _size_of(model: Any) -> Any:
+    """The size that a model names, or its image tower, as open_clip's do."""
+    return getattr(model, "image_size", getattr(getattr(model, "visual", None), "image_size", 224))
+
+
 def adopt(model: Any, spec: str) -> Encoder:
     """Wrap any object as an encoder."""
     if isinstance(model, Encoder):
@@ -54,7 +59,7 @@ def adopt(model: Any, spec: str) -> Encoder:
 
     return Encoder(
         spec=spec,
-        image_size=getattr(model, "image_size", 224),
+        image_size=_size_of(model),
         image=encode,
         patches=places if patches is not None else None,
         text=getattr(model, "encode_text", None),
