@@ -264,3 +264,14 @@ def test_a_long_reason_stands_below_the_table_in_words() -> None:
     Console(file=out, width=80).print(results_table([GOOD, bad]))
     assert reason in " ".join(out.getvalue().split())
     assert len(out.getvalue().splitlines()) <= 7
+
+
+def test_a_long_note_stands_below_the_table_once() -> None:
+    """In its last column it took thirteen lines of two words each."""
+    note = "the first caption of each image, of 1 to 2; 93 captions stand with several images"
+    own = [replace(GOOD, name="photos", source="file", note=note, seed=seed) for seed in (0, 1)]
+    out = io.StringIO()
+    Console(file=out, width=100).print(results_table([GOOD, *own]))
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert [line.split()[-1] for line in lines[1:4]] == ["stand-in", "file", "file"]
+    assert lines[4:] == [f"photos: {note}"]

@@ -21,6 +21,8 @@ from gate_runner.runs.results import Result, baseline_note, untrained
 
 _QUIET = 30.0
 """Seconds, at most, without a word in a pipe while a unit is under way."""
+_NOTE = 24
+"""Letters of a note that stands in a table."""
 _FETCHED = ("hf:", "open_clip:", "timm:")
 """Forms of specs whose weights may come over the network."""
 
@@ -225,6 +227,8 @@ def watching(console: Console, workers: int = 1) -> Iterator[PlainDisplay]:
 def results_table(results: Sequence[Result], expected: Mapping[Key, float] | None = None) -> Group:
     """Score, metric, chance, interval, seconds and source of every result, and below it why what failed did.
 
+    A note of some words stands in the place of the source, a longer one below the table, once.
+
     Where the untrained encoder's score is known for the same data, it stands beside chance.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
@@ -238,6 +242,7 @@ def results_table(results: Sequence[Result], expected: Mapping[Key, float] | Non
         table.add_column("plan", justify="right", no_wrap=True)
     table.add_column("source", overflow="fold", min_width=len("source"))
     reasons: list[str] = []
+    notes = dict[str, None]()
     for result in results:
         seeded = result.name if len({row.seed for row in results}) == 1 else f"{result.name} seed {result.seed}"
         seconds = f"{result.seconds.get('total', 0.0):.0f}"
@@ -251,6 +256,9 @@ def results_table(results: Sequence[Result], expected: Mapping[Key, float] | Non
             reasons.append(f"{seeded} {result.status}: {result.reason}")
             continue
         source = result.note or result.source
+        if len(source) > _NOTE:
+            source = result.source
+            notes[f"{result.name}: {result.note}"] = None
         arrow = "↑" if score.direction == "higher" else "↓"
         table.add_row(
             escape(seeded),
@@ -262,7 +270,7 @@ def results_table(results: Sequence[Result], expected: Mapping[Key, float] | Non
             *times,
             source.replace("synthetic stand-in", "stand-in") if baseline else source,  # for want of room
         )
-    return Group(table, *(Text(reason, style="red") for reason in reasons))
+    return Group(table, *map(Text, notes), *(Text(reason, style="red") for reason in reasons))
 
 
 def summary(result: Result) -> str:
