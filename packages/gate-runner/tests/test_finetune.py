@@ -108,9 +108,33 @@ def test_the_command_says_how_it_ended_and_trains_once(tmp_path: Path) -> None:
     words = ["finetune", str(write_pairs(tmp_path / "mine")), *text.split(), str(tmp_path / "out")]
     first = CliRunner().invoke(app, words)
     assert first.exit_code == 0, first.output
-    assert "gate-runner trade micro-clip/random tuned:" in first.output
+    assert f"gate-runner trade micro-clip/random tuned:{tmp_path / 'out'} BENCHMARK..." in first.output
     assert json.loads((tmp_path / "out/card.json").read_text())["training"]["wise_ft"]["share"] == 0.5
     assert "there already" in CliRunner().invoke(app, words).output
+
+
+def test_what_it_says_at_the_end_is_a_command_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A start that runs code is named with the folder, and the benchmark is the one of these data."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("mine.py").write_text(
+        "from vision_features.encoders import load_encoder as l\nmake = lambda: l('micro-clip')\n"
+    )
+    write_pairs(tmp_path / "photos")
+    new = ["new", "photos"]
+    train = ["finetune", "photos", "--encoder", "mine:make", "--steps", "1", "--batch-size", "8", "--output", "out"]
+    for words in (new, train):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    again = CliRunner().invoke(app, train)
+    (line,) = [line for line in again.output.splitlines() if line.startswith("kept in out: ")]
+    assert line.split(": ", 1)[1].startswith(
+        "gate-runner trade mine:make tuned:out=mine:make photos/benchmark.toml --share 0.25"
+    )
+    ran = CliRunner().invoke(app, [*line.split(": gate-runner ", 1)[1].split()[:-4]])
+    assert ran.exit_code == 0, ran.output
+    assert "in own data" in ran.output
 
 
 def reference(image: Tensor, text: Tensor, scale: float, teacher: tuple[Tensor, Tensor, float]) -> dict[str, float]:

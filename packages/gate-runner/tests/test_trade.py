@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from gate_runner.cli import main
+from gate_runner.commands.results import _mixed, _with_start
 from gate_runner.comparison import compare, trade_between
 from gate_runner.errors import EncoderError, UsageError
 from gate_runner.reports.trade import trade_page
@@ -129,6 +130,33 @@ def test_a_share_without_a_tuned_encoder_is_refused(folders: list[Path], capsys:
         main(["trade", str(folders[0]), str(folders[1]), "--share", "0.5"])
     assert ended.value.code == 2
     assert "expected 0 to 1, of an encoder tuned:FOLDER" in capsys.readouterr().err  # type: ignore[attr-defined]
+
+
+def test_a_trained_encoder_starts_where_the_command_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder may not name a start that is fetched; BEFORE may, and a plain folder has shares, too."""
+    monkeypatch.chdir(tmp_path)
+    Path("ft").mkdir()
+    card = {
+        "schema": "gate-runner/encoder/1",
+        "encoder": {"spec": "open_clip:RN50/openai", "start": "0", "fingerprint": "1"},
+    }
+    Path("ft/card.json").write_text(json.dumps(card))
+    assert _with_start("tuned:ft", "open_clip:RN50/openai") == "tuned:ft=open_clip:RN50/openai"
+    assert _with_start("ft", "open_clip:RN50/openai") == "tuned:ft=open_clip:RN50/openai"
+    assert _mixed(_with_start("ft", "open_clip:RN50/openai"), 0.5) == "tuned:ft@0.5=open_clip:RN50/openai"
+    assert _with_start("ft", "micro-clip") == "tuned:ft"
+    assert _with_start("tuned:ft=mine:make", "micro-clip") == "tuned:ft=mine:make"
+    assert _with_start("micro-clip", "micro-clip") == "micro-clip"
+
+
+def test_benchmarks_by_default_without_their_files_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["trade", "micro-clip", "micro-clip/random"])
+    assert ended.value.code == 2
+    assert "icinw, compositional, flickr30k, the benchmarks by default, read original" in capsys.readouterr().err
 
 
 def test_shares_are_read_from_the_end_of_a_folder() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -94,4 +95,23 @@ def finetune(
         data_root=data_root, limit=limit, skip_unreadable=skip_unreadable, settings=tuple(setting or ()),
     )  # fmt: skip
     train(request, lambda line: echo(line, err=True))
-    echo(f"kept in {folder}: gate-runner trade {encoder} tuned:{folder} --share 0.25 --share 0.5 --share 0.75")
+    scored = _scored_by(pairs[0], data_root)
+    tuned = _spec_of(folder, encoder)
+    echo(f"kept in {folder}: gate-runner trade {encoder} {tuned} {scored} --share 0.25 --share 0.5 --share 0.75")
+
+
+def _spec_of(folder: Path, encoder: str) -> str:
+    """Spec of what was trained; a start that runs code or is fetched is named, since the folder must not choose it."""
+    from vision_features.encoders.named import is_at_hand
+    from vision_features.encoders.spec import parse_spec
+
+    return f"tuned:{folder}" if is_at_hand(parse_spec(encoder)) else f"tuned:{folder}={encoder}"
+
+
+def _scored_by(pairs: str, data_root: Path | None) -> str:
+    """The benchmark whose test samples the training did not see, as a command takes it."""
+    path = Path(pairs)
+    if not path.exists():
+        return pairs if data_root is None else f"{pairs} --data-root {shlex.quote(str(data_root))}"
+    file = path if path.suffix == ".toml" else (path if path.is_dir() else path.parent) / "benchmark.toml"
+    return shlex.quote(str(file)) if file.is_file() else "BENCHMARK..."

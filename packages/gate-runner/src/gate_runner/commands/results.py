@@ -40,7 +40,7 @@ def compare(
     """
     from gate_runner.comparison import compare as compared
 
-    comparison = compared(*runs, only=only or (), all_pairs=all_pairs, alpha=alpha)
+    comparison = compared(*_runs_among(runs), only=only or (), all_pairs=all_pairs, alpha=alpha)
     if json:
         echo_json(comparison)
         return
@@ -62,6 +62,16 @@ def compare(
     echo("")
     for sentence in comparison.sentences:
         echo(sentence)
+
+
+def _runs_among(paths: Sequence[Path]) -> list[Path]:
+    """Name on standard error what is left out as no run folder."""
+    from gate_runner.runs.stored import runs_among
+
+    runs, lines = runs_among(paths)
+    for line in lines:
+        echo(line, err=True)
+    return runs
 
 
 _COLUMNS = ("benchmark", "metric", "first", "second", "difference", "95 % CI", "p Holm", "verdict")
@@ -149,9 +159,11 @@ def trade(
     from wary_files.folders import write
 
     refuse_in_run(page)
+    after = _with_start(after, before)
     mixes = [*(mix or ()), *(_mixed(after, name) for name in sorted(share or ()))]
     settings = Settings().changed(**{**options, **settings_in(setting or ())})
     every = (before, after, *mixes)
+    _check_names(names, every, settings)
     _check_encoders(every)
     places = [_run_of(name, names or _DEFAULT_NAMES, runs, settings) for name in every]
     first, second, *mixed = read_runs(places)
@@ -162,6 +174,30 @@ def trade(
         return
     echo(change.sentence)
     echo(f"wrote {page}")
+
+
+def _with_start(after: str, before: str) -> str:
+    """Name the start of a trained encoder, if it is the one that the user names as BEFORE; a run folder stays."""
+    from vision_features.encoders.named import read_card, share_of
+
+    folder, equals, _ = after.removeprefix("tuned:").partition("=")
+    place = Path(share_of(folder)[0])
+    if equals or (place / "manifest.json").is_file() or not (place / "card.json").is_file():
+        return after
+    same = read_card(place)["encoder"]["spec"] == before
+    return f"tuned:{folder}={before}" if same else f"tuned:{folder}"
+
+
+def _check_names(names: Sequence[str] | None, encoders: Sequence[str], settings: Settings) -> None:
+    """Refuse the benchmarks by default without their files, before an encoder is loaded."""
+    from gate_runner.errors import UsageError
+
+    runs = all((Path(name) / "manifest.json").is_file() for name in encoders)
+    if not (names or runs or settings.data_root or settings.source):
+        raise UsageError(
+            f"{', '.join(_DEFAULT_NAMES)}, the benchmarks by default, read original files: give --data-root, or name "
+            "benchmarks, such as a benchmark.toml of yours, micro/cifar100 or micro/flickr30k"
+        )
 
 
 def _mixed(after: str, share: float) -> str:
@@ -235,7 +271,7 @@ def report(
     how: dict[str, Any] = {"pictures": pictures, "data_root": data_root, "tests": tests, "taxonomy": taxonomy}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        text = make(*runs, output=output, form=form, look=look, encoder=encoder, **how)
+        text = make(*_runs_among(runs), output=output, form=form, look=look, encoder=encoder, **how)
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
     if output is None:
