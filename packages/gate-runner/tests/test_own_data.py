@@ -289,7 +289,7 @@ def test_captions_that_are_not_equally_many_are_cut_and_told(tmp_path: Path) -> 
     )
     data = load(path)
     assert len(data.test.texts or ()) == len(data.test)
-    assert data.note == "the first 1 captions of each image, of 1 to 3"
+    assert data.note == "the first caption of each image, of 1 to 3"
     rows(tmp_path, "image,caption,part", ["0.png,a,train", "0.png,b,test", "1.png,c,train"])
     with pytest.raises(DataError, match=r"line 3: .*0\.png is in another split or group than at .*line 2"):
         load(toml(tmp_path, path.read_text() + '[splits]\ncolumn = "part"\n'))

@@ -246,8 +246,8 @@ def _captioned(entries: Iterable[Entry]) -> tuple[list[Entry], str]:
         if entry is not first:
             by_picture[str(entry.source)].append(entry)
     counts = sorted({len(rows) for rows in by_picture.values()})
-    kept = "caption" if counts[0] == 1 else f"{counts[0]} captions"
-    note = f"the first {kept} of each image, of {counts[0]} to {counts[-1]}" if len(counts) > 1 else ""
+    captions = "caption" if counts[0] == 1 else f"{counts[0]} captions"
+    note = f"the first {captions} of each image, of {counts[0]} to {counts[-1]}" if len(counts) > 1 else ""
     return [
         rows[0]._replace(text=tuple(str(entry.text[0]) for entry in rows[: counts[0]])) for rows in by_picture.values()
     ], note
