@@ -44,9 +44,10 @@ def link(
 ) -> None:
     """Map names to entities by spelling, then likeness.
 
-    The steps are exact names and aliases, case-folded ones, inflections, character trigrams, BM25. A tab-separated
-    line holds the query, the entity's id and name, the step, the score, and "weak" if the link is by trigrams or
-    BM25 and the name is written less than half alike. If nothing is like it: no id, no name, "none", and why.
+    Each line is one name. The steps are exact names and aliases, case-folded ones, inflections, character trigrams
+    if a word is in no name or a letter not English, BM25. A tab-separated line holds the query, the entity's id and
+    name, the step, the score, and "weak" if the link is by trigrams or BM25 and the name is written less than half
+    alike. If nothing is like it: no id, no name, "none", and why.
     """
     from oven_retrieval.workspace import link_blocks, open_workspace
 

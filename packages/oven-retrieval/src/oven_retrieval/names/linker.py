@@ -1,4 +1,4 @@
-"""Names to entities: exact and folded names first, aliases, then BM25.
+"""Names to entities: exact and folded names, aliases, inflections, trigrams where words may miss, BM25.
 
 One file of more than 400 lines: the linker's steps are tried in order and share what was found.
 """
