@@ -136,6 +136,10 @@ training, and test if there is none. A class of at least three groups is in all 
 every class. The note gives the shares if they differ for that. Rows of one file are such a group: an image with several
 questions is in one split. Nothing else is guessed, and every path is checked before anything is computed.
 
+Images of one burst or one camera are nearly alike: in two splits, they make the score too good. Folders of classes do
+not say which belong together. List the images in a table with a column for the camera, and name it as `group`.
+Classes with few images weigh as little as they are: `--setting class_weight=balanced` weighs all classes equally.
+
 An image that cannot be read fails the benchmark. `--setting skip_unreadable=true` reads all images first, leaves the
 unreadable ones out, lists them, and puts their number into the result.
 `gate-runner check-data FOLDER --deep` decodes all of them without a run, and lists those that are in two splits.

@@ -1,4 +1,4 @@
-"""Outcomes, blind lines, averages and retrieval against slow definitions, and against published arithmetic."""
+"""Outcomes, text-only baselines, averages and retrieval against slow definitions, and against published arithmetic."""
 
 from __future__ import annotations
 

@@ -353,7 +353,12 @@ def test_the_command(two: list[StoredRun], tmp_path: Path, capsys: pytest.Captur
     assert "wrote" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["report", folders[0], "--format", "csv"])
-    assert capsys.readouterr().out.startswith("run,benchmark,")
+    printed = capsys.readouterr().out
+    assert printed.startswith("run,benchmark,")
+    with pytest.raises(SystemExit):
+        main(["report", folders[0], "--format", "csv", "--output", "-"])
+    assert capsys.readouterr().out == printed
+    assert not Path("-").exists()
     with pytest.raises(SystemExit) as ended:
         main(["report", folders[0], "--format", "pdf"])
     assert ended.value.code == 2

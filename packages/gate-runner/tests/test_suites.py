@@ -166,7 +166,13 @@ def test_runs_are_compared_by_picture(runs: list[gate_runner.Run]) -> None:
 def test_a_report_shows_the_table_and_the_hardest_questions(runs: list[gate_runner.Run]) -> None:
     page = gate_runner.report(*runs, pictures=2)
     assert page.count("<summary>micro/every-shape, colours-") == 2
-    for text in ("all questions", "captions/relation", "better than blind", "bigram", "A blind line never looks"):
+    for text in (
+        "all questions",
+        "captions/relation",
+        "better than blind",
+        "bigram",
+        "A text-only baseline never looks",
+    ):
         assert text in page
     assert page.count("<img ") == 2
     assert "“" in page

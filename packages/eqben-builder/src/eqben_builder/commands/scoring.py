@@ -51,7 +51,7 @@ def score_with(models: Models) -> Callable[..., None]:
         ] = None,
         language_model: Annotated[
             str | None,
-            typer.Option(help="Suites: MODULE:FUNCTION that returns a model of captions alone: a blind line."),
+            typer.Option(help="Suites: MODULE:FUNCTION that returns a model of captions alone: a text-only baseline."),
         ] = None,
         page: Annotated[
             Path | None, typer.Option(help="Write an HTML page with the table, and of pairs the worst.")

@@ -1,4 +1,4 @@
-"""Pages of results: of pairs, with the worst of them, and of suites, with blind lines and published scores."""
+"""Pages of results: of pairs, with the worst of them, and of suites, with text-only baselines and published scores."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def write_suites_page(
     retrieved: Sequence[tuple[Gallery, Mapping[str, Sequence[Ranking]]]] = (),
     title: str = "Compositional suites",
 ) -> Path:
-    """Write one static HTML page of suites: every subset and average with chance, blind lines and published scores.
+    """Write one static HTML page of suites: all subsets and averages, chance, text-only baselines, published scores.
 
     Args:
         tables: Name of a model -> its tables, one a suite.

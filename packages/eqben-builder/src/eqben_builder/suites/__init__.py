@@ -1,4 +1,4 @@
-"""Compositional suites from their original files: questions, measures, blind lines, averages, published scores.
+"""Compositional suites from their original files: questions, measures, text-only baselines, averages, published scores.
 
 Names are imported when they are first used; `__init__.pyi` lists them.
 """

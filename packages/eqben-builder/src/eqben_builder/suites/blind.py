@@ -40,7 +40,7 @@ class Difference(NamedTuple):
 def blind_outcomes(
     rows: Sequence[SuiteRow], scorers: Mapping[str, TextScorer] | None = None, *, seed: int = 0
 ) -> dict[str, Outcome]:
-    """Each blind line's outcomes on the questions that captions alone could answer.
+    """Each text-only baseline's outcomes on the questions that captions alone could answer.
 
     These are questions with wrong captions: of two images' own captions both are true, and a wrong image changes no
     word, so that a blind model gets nothing there. "shorter": the caption of fewer characters is taken. "bigram": two

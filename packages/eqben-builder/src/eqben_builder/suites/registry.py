@@ -25,7 +25,7 @@ _LISTED = (
         "MIT", "RAIVNLab/sugar-crepe at 0047054", "data/SUBSET.json (seven), COCO's val2017/",
         counts={"add_att": 692, "add_obj": 2062, "replace_att": 788, "replace_obj": 1652, "replace_rel": 1406,
                 "swap_att": 666, "swap_obj": 245},
-        note="an added object or attribute makes the wrong caption longer: look at the blind lines of add_obj, add_att",
+        note="the wrong caption is longer by an added object or attribute: see text-only baselines of add_obj, add_att",
     ),
     Suite(
         "sugarcrepe-pp", "SugarCrepe++", picture_pairs.sugarcrepe_pp,

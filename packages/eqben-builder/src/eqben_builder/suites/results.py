@@ -24,8 +24,8 @@ def suite_records(model: str, table: SuiteTable) -> list[dict[str, Any]]:
     """Return a model's scores on a suite, one record a line: overall, averages, subsets by measure.
 
     Returns:
-        The fields of `COLUMNS` (scores in [0, 1], None for what does not apply: the best blind line and the difference
-        to it with its paired test), `blind_lines` and `published` by name.
+        The fields of `COLUMNS` (scores in [0, 1], None where it does not apply: the best text-only baseline, the
+        difference to it with its paired test), `blind_lines` and `published` by name.
 
     Example:
         >>> from eqben_builder.suites import micro_suite, similarities_of, suite_table

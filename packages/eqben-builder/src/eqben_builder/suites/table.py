@@ -1,4 +1,4 @@
-"""A suite's scores: each subset and each published average, with chance, intervals by image, and the blind lines."""
+"""A suite's scores: each subset and each published average, chance, intervals by image, and text-only baselines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eqben_builder.suites.files import SuiteRow
     from eqben_builder.suites.suite import SuiteData
 
-#: The measures that captions alone could win, and that blind lines stand beside.
+#: The measures that captions alone could win, and that text-only baselines stand beside.
 SEEN = ("accuracy", "both", "right")
 #: The line of all questions, each by the main measure of its shape.
 OVERALL = "all questions"
@@ -40,7 +40,7 @@ class SuiteLine(NamedTuple):
     score: In [0, 1], with its interval and its chance; a mean rank is 1 or more.
     authors: The score with ties as the authors' scoring has them, where that differs.
     blind: Line -> its score on the same questions.
-    better: The score less the best blind line's, with a paired test; None where no blind model could score.
+    better: The score less the best text-only baseline's, with a paired test; None where no blind model could score.
     published: Model -> its score in [0, 1], as published.
     same_words: Questions in which a wrong caption has the words of the right one, in another order; None where not all
         questions have one image with several captions, and for averages.

@@ -54,7 +54,7 @@ _SUITES = (
 def _benchmark(suite: str, title: str, licence: str, citation: str) -> Benchmark:
     return Benchmark(
         id=TAKEN.get(suite, suite),
-        title=f"{title}, with blind lines",
+        title=f"{title}, with text-only baselines",
         task="suite",
         metrics=("right",),
         sources={"local": f"gate_runner.suites.loading:{suite.replace('-', '_')}"},

@@ -268,6 +268,7 @@ def report(
 
     form: Any = format_
     output = output or (Path("report.html") if format_ == "html" else None)
+    output = None if str(output) == "-" else output
     how: dict[str, Any] = {"pictures": pictures, "data_root": data_root, "tests": tests, "taxonomy": taxonomy}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)

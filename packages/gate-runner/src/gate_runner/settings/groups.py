@@ -247,7 +247,7 @@ class FeatureSettings:
     )
     language_model: str | None = _features(
         None,
-        "Suites: returns a model of captions alone, which becomes a blind line.\n"
+        "Suites: returns a model of captions alone, which becomes a text-only baseline.\n"
         "It scores texts by as many numbers, such as a language model's log-likelihoods.",
         identity="mode",
         metavar="MODULE:FUNCTION",

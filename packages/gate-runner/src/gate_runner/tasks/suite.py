@@ -27,12 +27,12 @@ from vision_features.features import digests_of
 
 _SHOWN = 3
 """Captions of a question that a report shows."""
-_HEADS = ("", "measure", "questions", "score", "95 %", "chance", "best blind line", "better than blind", "published",
-          "ties", "authors' ties")  # fmt: skip
+_HEADS = ("", "measure", "questions", "score", "95 %", "chance", "best text-only baseline", "better than blind",
+          "published", "ties", "authors' ties")  # fmt: skip
 
 _READING = (
-    "A blind line never looks at an image: a score that is not better than it says nothing about seeing. A tie is "
-    "wrong; the last column has the score with ties as the authors count them, where that differs."
+    "A text-only baseline never looks at an image: a score that is not better than it says nothing about seeing. "
+    "A tie is wrong; the last column has the score with ties as the authors count them, where that differs."
 )
 
 
@@ -42,7 +42,7 @@ def run(job: Job) -> Outcome:
     A choice among captions or images and a statement by its accuracy, two images with two captions by the group
     score, paraphrases where both beat the wrong caption; a tie is wrong. Outcomes are kept by image, since questions
     that share one are not independent. ``training["suite"]`` has every subset and published average with ties, chance,
-    blind lines, the paired test against the best of them, and published scores.
+    text-only baselines, the paired test against the best of them, and published scores.
     """
     test: Split[Any] = job.data.test
     questions: Questions = test.targets
