@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("typer")
 pytest.importorskip("torch")
 
 from oven_retrieval.cli import main
+from oven_retrieval.folder import FolderError
+from oven_retrieval.workspace import open_workspace
 
 ENCODER = """
 import torch
@@ -175,3 +179,41 @@ def test_the_mark_of_a_file_s_bytes_is_no_part_of_its_first_line():
 
     assert _decoded([b"\xef\xbb\xbfowl", b"wren"], "queries.txt", 0) == ["owl", "wren"]
     assert _decoded([b"\xef\xbb\xbfowl"], "queries.txt", 5) == ["\ufeffowl"]
+
+
+def test_a_file_without_entities_is_refused_and_a_refused_build_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was a knowledge base of 0 entities; a file that is not there left an empty folder."""
+    names, kb = tmp_path / "names.txt", tmp_path / "kb"
+    names.write_text("")
+    assert oven("build", str(names), "--output", str(kb)) == 2
+    assert "names.txt: no entity: it is empty; expected at least one" in capsys.readouterr().err
+    assert not kb.exists()
+    assert oven("build", str(tmp_path / "nowhere.txt"), "--output", str(kb)) == 2
+    assert not kb.exists()
+    names.write_text("goose\nduck\n")
+    assert oven("build", str(names), "--output", str(kb)) == 0
+    names.write_text("")
+    assert oven("build", str(names), "--output", str(kb), "--overwrite") == 2
+    capsys.readouterr()
+    (tmp_path / "asked.txt").write_text("gose\nduck\n")  # what was there stays
+    assert oven("link", str(tmp_path / "asked.txt"), "--kb", str(kb), "--typos") == 0
+    assert capsys.readouterr().out == "gose\t0\tgoose\ttypo\t1 edit\nduck\t1\tduck\texact name\t\n"
+
+
+def test_a_damaged_index_of_names_is_said_with_its_folder(tmp_path: Path) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("".join(f"w{at % 7} w{at % 11} x{at}\n" for at in range(400)))
+    assert oven("build", str(names), "--output", str(tmp_path / "kb")) == 0
+    damaged = rf"{re.escape(str(tmp_path / 'kb' / 'names'))}: the index of names is damaged: .*--rebuild"
+    places = tmp_path / "kb" / "names" / "bm25_owner.bin"
+    whole = places.read_bytes()
+    places.write_bytes(np.full(len(whole) // 4, 2**30, np.int32).tobytes())
+    with pytest.raises(FolderError, match=damaged):
+        open_workspace(tmp_path / "kb").link(["w1 w9"])
+    places.write_bytes(whole)
+    starts = tmp_path / "kb" / "names" / "bm25_start.bin"
+    starts.write_bytes(np.full(len(starts.read_bytes()) // 8, -1, np.int64).tobytes())
+    with pytest.raises(FolderError, match=damaged):
+        open_workspace(tmp_path / "kb").link(["w1 w9"])

@@ -63,9 +63,27 @@ def build_kb(
         >>> [(entity.id, entity.name) for entity in kb]
         [('0', 'Duck'), ('Q7', 'Goose')]
     """
+    return _built(rows, path, source, filters, overwrite=overwrite, progress=progress)
+
+
+def _built(
+    rows: Iterable[Row | Entity | str | Mapping[str, Any]],
+    path: str | Path,
+    source: str,
+    filters: Sequence[str],
+    *,
+    overwrite: bool,
+    progress: Progress | None,
+    needed: bool = False,
+) -> KnowledgeBase:
+    """See `build_kb`; where entities are ``needed``, none is an error, and what was there stays."""
     tests = _tests_of(filters)
     with FolderWriter(path, KIND, overwrite=overwrite) as folder:
         _write(folder, rows, source, tests, progress)
+        if needed and not folder.meta["count"]:
+            left_out = sum(folder.meta["left_out"].values())
+            why = f"all {left_out:,} are left out" if left_out else "it is empty"
+            raise ValueError(f"{source}: no entity: {why}; expected at least one")
     return KnowledgeBase(path)
 
 
@@ -213,11 +231,16 @@ def build_kb_from_file(
     file_format: str | None = None,
     languages: Sequence[str] | None = None,
     infobox: str | Path | None = None,
-    **options: Any,
+    filters: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> KnowledgeBase:
-    r"""Build a knowledge base from an entity file: arguments as in `read_entities` and `build_kb`.
+    r"""Build a knowledge base from an entity file: arguments and errors as in `read_entities` and `build_kb`.
 
     ``infobox`` is Wikipedia's dump of articles: entities without an image get that of their article's infobox.
+
+    Raises:
+        ValueError: the file has no entity, or none that the filters keep; see also `build_kb`.
 
     Example:
         >>> import tempfile, pathlib
@@ -233,7 +256,7 @@ def build_kb_from_file(
         from oven_retrieval.infobox import Illustrated, infobox_images
 
         rows = Illustrated(rows, infobox_images(infobox))
-    return build_kb(rows, path, source=str(source), **options)
+    return _built(rows, path, str(source), filters, overwrite=overwrite, progress=progress, needed=True)
 
 
 def _expected(rows: object, done: int) -> int:

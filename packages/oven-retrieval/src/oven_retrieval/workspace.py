@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def build_workspace(
     Progress is reported by phase, each with its number: "entities (1 of 7)".
     """
     folder, progress = Path(folder), in_stages(progress, ("entities", *index_phases(ngrams=ngrams)))
-    with one_writer(folder / PROJECT):
+    with _none_left(folder), one_writer(folder / PROJECT):
         kb = build_kb_from_file(
             source,
             folder / "kb",
@@ -75,6 +76,19 @@ def build_workspace(
             overwrite=overwrite,
             progress=progress,
         )
+
+
+@contextmanager
+def _none_left(folder: Path) -> Iterator[None]:
+    """Remove the folder again where nothing came of it and it was not there before."""
+    before = folder.exists()
+    try:
+        yield
+    except BaseException:
+        if not before:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
+        raise
 
 
 def open_workspace(folder: str | Path, *, typos: bool = False) -> NameLinker:

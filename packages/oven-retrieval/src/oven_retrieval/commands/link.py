@@ -76,11 +76,22 @@ def link(
             continue
         query = " ".join(record["query"].split())
         for entity in record["entities"]:
-            score = "" if entity["score"] is None else f"{entity['score']:.3f}"
+            score = _written(entity["step"], entity["score"])
             weak = ["weak"] if entity.get("weak") else []
             echo("\t".join([query, entity["id"], entity["name"], entity["step"], score, *weak]))
         if not record["entities"]:
             echo("\t".join([query, "", "", "none", "", record["problem"]]))
+
+
+def _written(step: str, score: float | None) -> str:
+    """A score in text: the number of edits of a typo, of which it is the negative, and three digits of others."""
+    from oven_retrieval.names.linker import TYPO
+
+    if score is None:
+        return ""
+    if step == TYPO:
+        return f"{-score:.0f} edit{'s' * (score != -1)}"
+    return f"{score:.3f}"
 
 
 def _calibration(kb: Path) -> Calibration:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,6 +29,13 @@ _BLOCK = 1 << 18
 _PAIRS = 1 << 20
 _NAMES_AT_ONCE = 1 << 16
 DAMAGED = "the index of names is damaged: its arrays do not fit one another; build it again (`oven update --rebuild`)"
+
+
+def damage_in(path: Path | None, error: FolderError) -> FolderError:
+    """Return an error that names the folder where an index of names is damaged; any other error as it is."""
+    return FolderError(f"{path}: {DAMAGED}") if path is not None and str(error) == DAMAGED else error
+
+
 BUCKET_BITS = 17
 """Trigrams of names are hashed to so many bits."""
 LENGTHS = 4

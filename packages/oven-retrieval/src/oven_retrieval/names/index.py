@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from oven_retrieval.folder import Folder, FolderError
 from oven_retrieval.folder_writer import FolderWriter
 from oven_retrieval.names.exact import ExactTable, build_exact
-from oven_retrieval.names.impacts import EPSILON, K1, B, Impacts, build_impacts, count_tokens, score_occurrences
+from oven_retrieval.names.impacts import (
+    EPSILON,
+    K1,
+    B,
+    Impacts,
+    build_impacts,
+    count_tokens,
+    damage_in,
+    score_occurrences,
+)
 from oven_retrieval.names.inflection import Exceptions, Inflections, LooseTable, build_loose
 from oven_retrieval.names.linker import NameLinker, check_tokenizer
 from oven_retrieval.names.ngrams import NgramIndex, build_ngrams
@@ -171,6 +180,16 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     for prefix, kind in (("exact", ExactTable), ("loose", LooseTable)):
         folder.check_alike(*(f"{prefix}_{name}" for name in kind._fields))
     folder.check_alike("ngram_weight", "ngram_length", "ngram_origin")
+    try:
+        linker = _opened(folder, kb)
+    except FolderError as error:
+        raise damage_in(folder.path, error) from error
+    linker.path = folder.path
+    linker.stored = partial(_reopen, folder.place, folder.hash)
+    return linker
+
+
+def _opened(folder: Folder, kb: KnowledgeBase) -> NameLinker:
     exact = ExactTable.read(folder)
     inflections = None
     if "loose_key" in folder:
@@ -179,7 +198,6 @@ def open_name_index(path: str | Path, kb: KnowledgeBase, *, verify: bool = False
     engine = PrunedIndex(Impacts.read(folder))
     linker = NameLinker(kb, exact, engine, folder.meta["tokenizer"], NgramIndex.read(folder, kb), inflections, spoken)
     linker.bm25 = folder.meta["k1"], folder.meta["b"]
-    linker.stored = partial(_reopen, folder.place, folder.hash)
     return linker
 
 

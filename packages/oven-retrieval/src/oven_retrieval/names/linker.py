@@ -15,7 +15,7 @@ import numpy.typing as npt
 from oven_retrieval.entity import as_texts
 from oven_retrieval.folder import FolderError
 from oven_retrieval.names.exact import ExactMatches, ExactTable
-from oven_retrieval.names.impacts import DAMAGED, K1, B
+from oven_retrieval.names.impacts import DAMAGED, K1, B, damage_in
 from oven_retrieval.names.inflection import Inflections, LooseMatches
 from oven_retrieval.names.likeness import LEAST_ALIKE, likeness
 from oven_retrieval.names.loops import loops_for
@@ -27,6 +27,7 @@ from oven_retrieval.tokens import TOKENIZERS, fold, hash64, hash_tokens, one_has
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from jaxtyping import Bool, Int64, UInt32, UInt64
 
@@ -39,6 +40,8 @@ STEPS = (
 )  # fmt: skip
 """Steps of `link` by the number in `Ranking.kinds`; -1, no entity, is the last one: "none"."""
 _INFLECTED, _TYPO, _NGRAMS, _BM25 = (STEPS.index(step) for step in ("inflected name", "typo", "ngrams", "bm25"))
+TYPO = STEPS[_TYPO]
+"""The step whose score is minus the number of edits."""
 _ONE_BY_ONE = 8
 """So many names are linked one by one, which is quicker."""
 _BLOCK = 65536
@@ -118,6 +121,7 @@ class NameLinker:
         )
         self.kb, self.exact, self.engine, self.tokenizer, self.ngrams = kb, exact, engine, tokenizer, ngrams
         self.typos = False
+        self.path: Path | None = None  # of an index on disk, for errors
         self.bm25 = (K1, B)
         self.stored: Callable[[KnowledgeBase, dict[str, bool]], NameLinker] | None = None
         self.inflections = inflections
@@ -190,10 +194,12 @@ class NameLinker:
             else:
                 parts = [names[i : i + _BLOCK] for i in range(0, len(names), _BLOCK)]
                 links = joined([self._link_block(part, k, scope) for part in parts])
+            if links.rows.size and links.rows.max() >= len(self.kb):
+                raise FolderError(DAMAGED)
         except IndexError as error:  # the index names a place that there is not
-            raise FolderError(DAMAGED) from error
-        if links.rows.size and links.rows.max() >= len(self.kb):
-            raise FolderError(DAMAGED)
+            raise damage_in(self.path, FolderError(DAMAGED)) from error
+        except FolderError as error:
+            raise damage_in(self.path, error) from error
         links.kb = self.kb
         return links
 
