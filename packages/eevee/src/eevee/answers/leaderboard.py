@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 Question = Literal["tasks", "items"]
 FEWEST_TASKS = 3
 """That two models must share, for an interval of their difference."""
+_STEPS = 2000
+"""Of Newton at most; boards of equal models take three."""
+_NEAR = 12.0
+"""Strengths that lie no further apart leave two digits of 1 minus a chance."""
 _PRIOR = 0.5
 """Wins that each model of a pair is given beforehand: one that wins every task has no finite strength otherwise."""
 _STRENGTH_RESAMPLES = 200
@@ -465,23 +469,31 @@ def _strengths(
     """Bradley and Terry's strengths by Newton's steps on the log likelihood, all boards at once.
 
     Steps are solved by conjugate gradients: every model plays nearly every other, so that few products are enough. A
-    step below 1e-4 is the last: the next would be near its square.
+    step below 1e-4 is the last: the next would be near its square. No step is longer than 2, so boards whose strengths
+    are far apart, as where one model always wins over many tasks, take one for each 2 between the first and the last.
 
-    Numerics: float32, whose rounding moves a strength by some 1e-6.
+    Numerics: float32, whose rounding moves a strength by some 1e-6. Of strengths that are far apart, chances of
+    losing are computed by themselves: as differences from 1 they would have no digits.
     """
     own = wins.astype(np.float32) + np.float32(_PRIOR) * (1 - np.eye(wins.shape[-1], dtype=np.float32))
     games, total = own + own.swapaxes(-1, -2), own.sum(-1)
     strength = np.broadcast_to(0.0 if start is None else start, wins.shape[:-1]).astype(np.float32)
-    for _ in range(50):
+    for _ in range(_STEPS):
         chance = strength[..., None, :] - strength[..., None]
-        np.exp(chance, out=chance)
+        with np.errstate(over="ignore"):  # of what lies further apart, the chance is 0
+            np.exp(chance, out=chance)
         chance += 1
         np.divide(1, chance, out=chance)  # that the first wins
-        expected = games * chance
-        slope = total - expected.sum(-1)
-        chance -= 1
-        expected *= chance  # the curvature off its diagonal
-        step = np.clip(_solved(expected, slope), -2, 2)
+        if np.ptp(strength, axis=-1).max() < _NEAR:
+            links = games * chance
+            slope = total - links.sum(-1)
+            chance -= 1
+            links *= chance  # the curvature off its diagonal
+        else:
+            losing = chance.swapaxes(-1, -2)
+            slope = (own * losing).sum(-1) - (own * losing).sum(-2)
+            links = -games * chance * losing
+        step = np.clip(_solved(links, slope), -2, 2)
         strength = strength + step
         strength -= strength.mean(-1, keepdims=True)
         if np.abs(step).max() < 1e-4:
