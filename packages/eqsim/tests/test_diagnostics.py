@@ -92,3 +92,17 @@ def test_negatives_and_a_teacher_have_their_shares() -> None:
     for term, name in (("contrastive", "contrastive_loss"), ("hard", "hard_loss"), ("keep", "keep_loss")):
         assert diagnosis.terms[term] == pytest.approx(float(named[name]), rel=1e-5)
     assert "keep" in str(diagnosis)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_is_said_with_its_row(bad: float) -> None:
+    image, text = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
+    spoilt = text.clone()
+    spoilt[4, 1] = bad
+    with pytest.raises(ValueError, match="text_features: row 4 has NaN or infinity"):
+        diagnose(EqSimLoss(), image, spoilt)
+    with pytest.raises(ValueError, match=r"logit_scale is -10.0: expected a finite number, at least 0"):
+        diagnose(EqSimLoss(score="logits"), image, text, torch.tensor(-10.0))
+    for scale in (-10.0, bad):  # a number is looked at in every step: it is on no device
+        with pytest.raises(ValueError, match=r"logit_scale is .*: expected a finite number, at least 0"):
+            EqSimLoss(score="logits")(image, text, scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -135,6 +136,18 @@ def check_scale(score: str, logit_scale: Tensor | float | None, *, needed_for: s
         return
     if isinstance(logit_scale, torch.Tensor) and logit_scale.numel() != 1:
         raise ValueError(f"logit_scale has shape {tuple(logit_scale.shape)}: expected one number")
+    if not isinstance(logit_scale, torch.Tensor) and not 0 <= logit_scale < math.inf:  # tensors wait for the device
+        raise ValueError(f"logit_scale is {logit_scale}: expected a finite number, at least 0")
+
+
+def check_values(image_features: Tensor, text_features: Tensor, logit_scale: Tensor | float | None) -> None:
+    """Raise ValueError for NaN, infinity, or a scale below 0; waits for the device."""
+    for name, rows in (("image_features", image_features), ("text_features", text_features)):
+        bad = ~torch.isfinite(rows).all(dim=-1)
+        if bool(bad.any()):
+            raise ValueError(f"{name}: row {int(bad.int().argmax())} has NaN or infinity")
+    if isinstance(logit_scale, torch.Tensor) and not 0 <= float(logit_scale.detach()) < math.inf:
+        raise ValueError(f"logit_scale is {float(logit_scale.detach())}: expected a finite number, at least 0")
 
 
 LARGEST_LOG_SCALE = 4.61

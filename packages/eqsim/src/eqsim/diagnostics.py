@@ -10,6 +10,7 @@ import torch
 
 from eqsim.backends.dense import dense_parts, matching_columns
 from eqsim.batch import Batch
+from eqsim.checks import check_values
 from eqsim.features import at_least_float32
 from eqsim.functional import differences, equivariance_score
 from eqsim.residuals import RESIDUALS, pair_differences
@@ -103,7 +104,7 @@ def diagnose(
         A `Diagnosis`; `print` shows it as a table.
 
     Raises:
-        ValueError: as the loss does.
+        ValueError: as the loss does; NaN or infinity in the features, with the row; a scale below 0.
 
     Warns:
         UserWarning: when a term has no gradient at all.
@@ -122,6 +123,7 @@ def diagnose(
     Source: "EqSim/EqBen" figure 6 plots the distribution of the equivariance score.
     """
     loss.check(image_features, text_features, logit_scale, logit_bias, close_pairs, negatives_of, teacher)
+    check_values(image_features, text_features, logit_scale)
     settings = loss.settings
     image, text = (at_least_float32(rows.detach()).clone().requires_grad_() for rows in (image_features, text_features))
     with torch.enable_grad(), torch.autocast(image.device.type, enabled=False):

@@ -268,7 +268,8 @@ class EqSimLoss(BatchLoss):
             first step, when `logit_scale` is a parameter with the value of a logarithm.
 
     Numerics: float32 accumulation, autocast switched off inside, scales up to 100. Agreement with the float64
-        definition and costs are in the README.
+        definition and costs are in the README. Values of tensors are not looked at, which would wait for the device
+        at each step: NaN in features makes the loss NaN, and a scale below 0 reverses it; `diagnose` refuses both.
 
     Example:
         >>> import torch
