@@ -17,6 +17,8 @@ from vision_adapters.fewshot import (
     gate_episodes,
     sample_episode,
 )
+from vision_adapters.training import Recipe
+from wary_files.errors import UsageError
 
 
 @settings(max_examples=40, deadline=None)
@@ -245,3 +247,11 @@ def test_gates_episodes_hold_no_sample_twice() -> None:
         gate_episodes(torch.arange(30), low=5, high=49, count=1, seed=0)
     with pytest.raises(ValueError, match="low=9, high=5"):
         gate_episodes(torch.arange(60) % 3, low=9, high=5, count=1, seed=0)
+
+
+def test_numbers_of_shots_and_steps_that_are_not_whole_are_refused() -> None:
+    """Of 2.5 shots there were draws."""
+    with pytest.raises(UsageError, match=r"shots is 2\.5; expected a whole number"):
+        elevater_indices(np.arange(20) % 3, 2.5, 0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"steps is 2\.5; expected a whole number"):
+        Recipe(lr=0.1, steps=2.5, batch_size=4, validate_every=2)  # type: ignore[arg-type]

@@ -405,3 +405,21 @@ def test_a_name_in_place_of_a_table_is_one_line() -> None:
     ):
         with pytest.raises(EeveeError, match=expected):
             ask()
+
+
+def test_counts_that_are_not_whole_are_refused():
+    """They were TypeErrors of the libraries below."""
+    table = load_table("gate")
+    models, items = (tuple(f"{kind}{at}" for at in range(count)) for kind, count in (("m", 6), ("i", 30)))
+    values = np.random.default_rng(0).integers(0, 2, (6, 30)).astype(float)
+    outcomes = Outcomes("toy", models, items, values)
+    for call, name in (
+        (lambda: choose_items({"toy": outcomes}, count=20.5), "count"),
+        (lambda: select(table, 2, randoms=2.5), "randoms"),
+        (lambda: select(table, 2, generations=2.5), "generations"),
+        (lambda: pareto(table, largest=2.5), "largest"),
+        (lambda: score(table, [table.benchmarks[0].id], randoms=2.5), "randoms"),
+        (lambda: rank_models(table, seed=2.5), "seed"),
+    ):
+        with pytest.raises(EeveeError, match=rf"{name} is 20?\.5; expected a whole number"):
+            call()

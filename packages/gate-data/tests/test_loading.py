@@ -199,3 +199,8 @@ def test_paths_may_be_texts(tmp_path: Path) -> None:
     write_benchmark(made.values, folder / "benchmark.toml")
     file = folder / "benchmark.toml"
     assert gate_data.read_benchmark(str(file)) == gate_data.read_benchmark(file)
+
+
+def test_a_limit_that_is_not_whole_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"limit is 2\.5; expected a whole number"):
+        gate_data.load("digits", limit=2.5)  # type: ignore[arg-type]

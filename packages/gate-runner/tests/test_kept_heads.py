@@ -75,6 +75,11 @@ def test_predictions_of_a_folder_name_what_cannot_be_read(probed: Path, folder: 
     assert rows["note"]["class1"] == ""
 
 
+def test_a_number_of_classes_that_is_not_whole_is_refused(probed: Path) -> None:
+    with pytest.raises(UsageError, match=r"top is 2\.5; expected a whole number"):
+        next(iter(load_head(probed).predict(["a.jpg"], top=2.5)))  # type: ignore[arg-type]
+
+
 def test_json_lines_hold_probabilities_of_all_classes_that_sum_to_one(probed: Path, folder: Path) -> None:
     prediction = list(load_head(probed).predict(sorted((folder / "red").iterdir()), top=9))
     assert [predicted.classes[0] for predicted in prediction] == ["red"] * 6

@@ -137,3 +137,14 @@ def test_a_pipe_and_what_unpacks_beyond_the_limit_are_refused(tmp_path: Path, mo
     monkeypatch.setenv("WARY_FILES_MAX_BYTES", "100")
     with pytest.raises(ValueError, match=r"birds\.npz, unpacked, has .* bytes, more than 100"):
         ClassEmbeddings.load(tmp_path / "birds.npz")
+
+
+def test_a_class_with_two_vectors_is_refused(tmp_path):
+    """A class that comes twice with one vector is ImageNet's crane."""
+    twice = ClassEmbeddings(np.eye(2, dtype=np.float32)[[0, 1, 0]], ("crane", "owl", "crane"), 3, 2, None)
+    twice.save(tmp_path / "a.npz")
+    assert ClassEmbeddings.load(tmp_path / "a.npz").classes == ("crane", "owl", "crane")
+    other = ClassEmbeddings(np.eye(2, dtype=np.float32)[[0, 1, 1]], ("crane", "owl", "crane"), 3, 2, None)
+    other.save(tmp_path / "b.npz")
+    with pytest.raises(ValueError, match=r"b.npz: class 'crane' has different vectors in rows 0 and 2; expected one"):
+        ClassEmbeddings.load(tmp_path / "b.npz")

@@ -371,3 +371,9 @@ def test_names_in_memory_are_pickled_whole():
     gc.collect()
     assert again.link("goose")[0].name == "Goose"
     assert linker.link(["geese"]).ids() == [["1"]]
+
+
+def test_a_row_that_is_not_whole_is_refused(tmp_path):
+    """It was row 0."""
+    with pytest.raises(TypeError, match=r"row is 0\.5; expected a whole number"):
+        build_kb(["Duck", "Goose"], tmp_path / "kb")[0.5]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from paired_scores import paired_test
+from paired_scores import by_class, confusion, evaluate, paired_test, worse_than_another
 from paired_scores.clusters import cluster_interval
 from paired_scores.slices import slice_scores
 
@@ -101,3 +101,23 @@ def test_clusters_are_a_list_in_the_samples_order() -> None:
             paired_test("score", [outcomes], [outcomes[::-1]], clusters=clusters)  # type: ignore[arg-type]
     given = paired_test("score", [outcomes], [outcomes[::-1]], clusters=(int(label) for label in CLUSTERS))  # type: ignore[arg-type]
     assert given.clusters == 8
+
+
+def test_counts_that_are_not_whole_are_refused_by_name():
+    right = np.array([1.0, 0.0, 1.0, 1.0])
+    for call, name in (
+        (lambda: evaluate("accuracy", [0, 1], [0, 1], resamples=2.5), "resamples"),
+        (lambda: by_class([0, 1], [0, 1], 2.5), "classes"),
+        (lambda: confusion([0, 1], [0, 1], 2.5), "classes"),
+        (lambda: paired_test("accuracy", [right], [1 - right], permutations=2.5), "permutations"),
+        (lambda: worse_than_another("accuracy", [[right], [1 - right]], seed=2.5), "seed"),
+    ):
+        with pytest.raises(ValueError, match=f"{name} is 2.5; expected a whole number"):
+            call()
+
+
+def test_a_prediction_that_is_no_class_is_called_one():
+    with pytest.raises(ValueError, match=r"prediction 1\.5 of sample 0 is out of range"):
+        evaluate("accuracy", [1.5], [1])
+    with pytest.raises(ValueError, match=r"target 1\.5 of sample 0 is out of range"):
+        evaluate("accuracy", [1], [1.5])

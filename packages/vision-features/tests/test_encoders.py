@@ -21,6 +21,7 @@ from vision_features.encoders.own import adopt
 from vision_features.encoders.spec import agree, encoder_forms, parse_spec
 from vision_features.encoders.towers import DualEncoder
 from vision_features.errors import EncoderError, MissingCapabilityError
+from vision_features.features import FeatureCache, encode_pictures
 from wary_files.errors import UsageError
 
 IMAGES = torch.randint(0, 256, (3, 3, 48, 48), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
@@ -483,3 +484,12 @@ def test_one_text_is_no_list_of_texts() -> None:
     for take in (encoder.encode_text, encoder.encode_text_tokens, encoder.cut_texts):
         with pytest.raises(UsageError, match="got one text, 'a red square'; expected a list of texts"):
             take("a red square")
+
+
+def test_a_spec_of_thousands_of_letters_and_counts_that_are_not_whole_are_refused() -> None:
+    for spec in ("a" * 3000, "hf:" + "a" * 3000):
+        with pytest.raises(UsageError, match=r"encoder '.{40}'… has 3,00\d characters; expected at most 1,000"):
+            load_encoder(spec)
+    images = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+    with pytest.raises(UsageError, match=r"batch_size is 1\.5; expected a whole number"):
+        encode_pictures(FeatureCache(), load_encoder("micro-clip/random"), images, "pooled", "x", 1.5)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from paired_scores.metrics.arrays import refuse_masked
 from vision_adapters.losses import IGNORED
+from wary_files.errors import whole_numbers
 
 Labels = Tensor | npt.NDArray[np.integer]
 ShortClasses = Literal["refuse", "take"]
@@ -231,6 +232,7 @@ def _padded(drawn: list[list[tuple[np.ndarray, np.ndarray]]]) -> Episodes:
     return Episodes(index, shots, query)
 
 
+@whole_numbers("shots", "seed")
 def elevater_indices(labels: Labels, shots: int, seed: int, *, short_classes: ShortClasses = "refuse") -> FewShot:
     """ELEVATER's few-shot training subset, the same indices for everybody.
 
@@ -268,6 +270,7 @@ def elevater_indices(labels: Labels, shots: int, seed: int, *, short_classes: Sh
     return _few_shot(rows)
 
 
+@whole_numbers("shots", "seed")
 def detection_indices(labels: Labels, shots: int, seed: int, *, short_classes: ShortClasses = "refuse") -> FewShot:
     """ELEVATER's few-shot training subset for detection: at least `shots` images that show each class.
 

@@ -21,6 +21,7 @@ from gate_data.naming import resolve
 from gate_data.originals_by_name import ORIGINALS, PACKAGED
 from gate_data.readers.scanning import scanned_once
 from gate_data.request import DataRequest, Size, size_of
+from wary_files.errors import whole_numbers
 
 if TYPE_CHECKING:
     from gate_data.data import Data, Split
@@ -199,6 +200,7 @@ class Splits:
         return iter((self.train, self.validation, self.test))
 
 
+@whole_numbers("limit")
 def load(
     data_set: str | PathLike[str],
     root: str | PathLike[str] | None = None,

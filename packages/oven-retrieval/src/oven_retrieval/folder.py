@@ -29,6 +29,8 @@ _FLOATS = frozenset({"popularity", "ngram_weight"})
 
 def check_row(row: int, count: int) -> int:
     """Return the number of a row, or say that it is none."""
+    if not hasattr(row, "__index__"):
+        raise TypeError(f"row is {row!r:.60}; expected a whole number")
     row = int(row)
     if row == -1:
         raise IndexError(f"row -1 of {count}: no entity was found; expected a check that the row is at least 0")

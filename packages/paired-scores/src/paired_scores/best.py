@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from paired_scores.labels import check_several, cluster_labels
+from paired_scores.metrics.arrays import require_whole
 from paired_scores.metrics.score import resamples_of
 from paired_scores.paired import (
     CELLS,
@@ -101,6 +102,7 @@ def worse_than_another(
     lengths = sorted({len(outcomes) for seeds in models for outcomes in seeds})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")
+    require_whole(seed=seed, permutations=permutations, resamples=resamples)
     if permutations < 1 or resamples < 1:
         raise ValueError(f"expected permutations >= 1 and resamples >= 1, got {permutations}, {resamples}")
     if len(models) == 1:

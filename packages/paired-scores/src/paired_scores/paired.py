@@ -14,7 +14,7 @@ import numpy as np
 
 from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics import METRICS
-from paired_scores.metrics.arrays import as_array
+from paired_scores.metrics.arrays import as_array, require_whole
 from paired_scores.metrics.definitions import weighted_mean
 from paired_scores.metrics.score import resamples_of
 
@@ -143,6 +143,7 @@ def paired_test(
     means = statistic is None and all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every)
     if statistic is None and metric not in METRICS and not means:
         raise ValueError(f"metric {metric!r} is unknown and keeps more than a number per sample; cannot test it")
+    require_whole(resamples=resamples, permutations=permutations, seed=seed)
     if resamples < 1 or permutations < 1 or not 0 < level < 1:
         raise ValueError(
             f"expected resamples >= 1, permutations >= 1 and 0 < level < 1, got {resamples}, {permutations}, {level}"

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _LISTED = 100
 """Names that a message lists, at most: timm has more than a thousand models."""
@@ -45,3 +52,48 @@ def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:
     else:
         offer = "nearest:" if near else "there are:"
     return UsageError(f"unknown {kind} {name!r}; {offer} {', '.join(near or sorted(names))}")
+
+
+def whole_numbers(*names: str, error: type[Exception] = UsageError) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Refuse other arguments of these names than whole numbers and None, before a function begins.
+
+    Args:
+        names: of parameters.
+        error: what is raised; its message shows the name and the value.
+
+    Example:
+        >>> @whole_numbers("count")
+        ... def first(values, count=2):
+        ...     return values[:count]
+        >>> first([1, 2, 3], 1.5)
+        Traceback (most recent call last):
+        wary_files.errors.UsageError: count is 1.5; expected a whole number
+    """
+
+    def wrap(function: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                given = signature.bind(*args, **kwargs).arguments
+            except TypeError:  # the call itself says it
+                return function(*args, **kwargs)
+            for name in names:
+                if name in given and given[name] is not None and not _is_whole(given[name]):
+                    raise error(f"{name} is {given[name]!r:.60}; expected a whole number")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return wrap
+
+
+def _is_whole(value: object) -> bool:
+    if isinstance(value, bool):
+        return False
+    try:
+        operator.index(value)  # type: ignore[arg-type]  # that is what is asked
+    except TypeError:
+        return False
+    return True

@@ -79,6 +79,8 @@ class Recipe:
         """Check every number at the door."""
         at_least = {"steps": 0, "batch_size": 1, "validate_every": 1, "patience": 0, "warmup": 0, "micro_batches": 1}
         for name, least in at_least.items():
+            if not hasattr(getattr(self, name), "__index__"):
+                raise ValueError(f"{name} is {getattr(self, name)!r:.60}; expected a whole number")
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         for name in ("lr", "eps", "head_lr_scale"):

@@ -15,6 +15,7 @@ from eevee.errors import EeveeError
 from eevee.tables.serialization import Recorded, plain_data
 from eevee.tables.standard import standardise
 from eevee.tables.table import require_table
+from wary_files.errors import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -96,6 +97,7 @@ class Ranking(Recorded):
         return tuple(place.model for place in self.places if place.first == 1)
 
 
+@whole_numbers("resamples", "seed", error=EeveeError)
 def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 4000, seed: int = 0) -> Ranking:
     r"""Rank the models of a table, and say how far the order would hold on other tasks like these.
 
@@ -150,6 +152,7 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
     )
 
 
+@whole_numbers("resamples", "seed", error=EeveeError)
 def rank_outcomes(
     outcomes: Mapping[str, Outcomes], *, level: float = 0.95, resamples: int = 4000, seed: int = 0
 ) -> Ranking:

@@ -18,6 +18,7 @@ from eevee.tables.holdout import left_out_together
 from eevee.tables.serialization import Recorded, plain_data
 from eevee.tables.standard import standardise
 from eevee.tables.table import require_table
+from wary_files.errors import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,6 +83,7 @@ class _Both(Lowest):
     weights = (-1.0, -1.0)
 
 
+@whole_numbers("largest", "seed", "population", "generations", error=EeveeError)
 def pareto(
     table: ResultTable,
     *,

@@ -14,6 +14,7 @@ from eevee.searching.space import Constraints, Space
 from eevee.tables.holdout import left_out_together
 from eevee.tables.serialization import Recorded
 from eevee.tables.standard import standardise
+from wary_files.errors import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,6 +125,7 @@ class Score(Judged):
     holdout: str = "model"
 
 
+@whole_numbers("seed", "randoms", error=EeveeError)
 def score(
     table: ResultTable,
     benchmarks: Sequence[str],

@@ -19,6 +19,7 @@ from eevee.tables.holdout import families_note, require_holdout
 from eevee.tables.serialization import read_result, restored
 from eevee.tables.standard import standardise
 from eevee.tables.table import require_table
+from wary_files.errors import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +71,7 @@ class Selection(Judged):
     warnings: tuple[str, ...] = field(default=())
 
 
+@whole_numbers("seed", "generations", "randoms", "folds", error=EeveeError)
 def select(
     table: ResultTable,
     k: int | None = None,

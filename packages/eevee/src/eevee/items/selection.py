@@ -14,6 +14,7 @@ from eevee.items.drawing import choose_anchors, corrected_mean, draw_items
 from eevee.items.irt import fit_abilities, fit_irt, information, sigmoid
 from eevee.items.subset import ADAPTIVE, CLUSTERS, CURVE, DRAWN, LEVEL, METHODS, BenchmarkItems, ItemChoice
 from eevee.tables.holdout import FEWEST, name_families, rising_folds
+from wary_files.errors import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,7 @@ class Estimate:
     high: float
 
 
+@whole_numbers("count", "seed", error=EeveeError)
 def choose_items(
     outcomes: Mapping[str, Outcomes],
     *,
@@ -196,6 +198,7 @@ def _asked(bank: BenchmarkItems, values: Float[np.ndarray, " items"], size: int,
     return score.value, (score.high - score.low) / 2
 
 
+@whole_numbers("most", "seed", error=EeveeError)
 def adaptive_test(bank: BenchmarkItems, *, until: float, most: int | None = None, seed: int = 0) -> AdaptiveTest:
     """An adaptive test by a benchmark's bank of items, as `choose_items` makes it with the method `adaptive`.
 

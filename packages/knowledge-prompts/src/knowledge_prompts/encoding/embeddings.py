@@ -21,6 +21,7 @@ from knowledge_prompts.encoding.truncation import LongPrompt, TruncationReport, 
 from knowledge_prompts.prompts.prompt_set import PromptSet, as_prompt_set
 from knowledge_prompts.sources.knowledge import check_least_one
 from wary_files.durable import write_whole
+from wary_files.errors import whole_numbers
 from wary_files.limits import refuse_special, within
 from wary_files.text import parsed_json
 
@@ -94,7 +95,8 @@ class ClassEmbeddings:
         """Read what `save` wrote.
 
         Raises:
-            ValueError: Another file, rows that are not unit vectors, or another number of them than classes; names it.
+            ValueError: Another file, rows that are not unit vectors, another number of them than classes, or a class
+                with two vectors; names it.
             OSError: There is no such file.
         """
         place = Path(path)
@@ -127,7 +129,17 @@ class ClassEmbeddings:
         if not all(isinstance(name, str) for name in classes):
             raise ValueError(f"{place}: classes should be texts")
         _check_rows(weights, classes, str(place))
+        _refuse_two_vectors(weights, classes, str(place))
         return embeddings
+
+
+def _refuse_two_vectors(weights: NDArray[Any], classes: Sequence[str], where: str) -> None:
+    """Refuse a class that comes twice with other vectors; of ImageNet's names two come twice, with one vector each."""
+    first: dict[str, int] = {}
+    for row, name in enumerate(classes):
+        before = first.setdefault(name, row)
+        if before != row and np.abs(weights[before] - weights[row]).max() > _SAME:
+            raise ValueError(f"{where}: class {name!r} has different vectors in rows {before} and {row}; expected one")
 
 
 def _check_rows(weights: NDArray[Any], classes: Sequence[str], where: str) -> None:
@@ -138,6 +150,7 @@ def _check_rows(weights: NDArray[Any], classes: Sequence[str], where: str) -> No
         raise ValueError(f"{where}: expected rows of length 1: the file was changed")
 
 
+@whole_numbers("batch_size", "context_length")
 def class_embeddings(
     encode_text: Callable[..., Any],
     prompts: PromptSet | Sequence[str] | Mapping[str, Sequence[str]],

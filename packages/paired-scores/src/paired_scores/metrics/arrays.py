@@ -79,16 +79,23 @@ def mean_over(columns: Floats) -> Floats:
     return ratio(total, defined.sum(1).astype(np.float64))
 
 
-def class_labels(targets: Array, classes: int | None) -> Array:
-    """Check a vector of classes."""
+def require_whole(**values: object) -> None:
+    """Refuse numbers that count something and are not whole; the message has name and value."""
+    for name, value in values.items():
+        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
+            raise ValueError(f"{name} is {value!r:.60}; expected a whole number")
+
+
+def class_labels(targets: Array, classes: int | None, what: str = "target") -> Array:
+    """Check a vector of classes, which errors call ``what``."""
     if targets.ndim != 1:
-        raise ValueError(f"targets must be one class per sample, got shape {targets.shape}")
+        raise ValueError(f"{what}s must be one class per sample, got shape {targets.shape}")
     labels = targets.astype(np.int64)
     wrong = (labels != targets) | (labels < 0) | (labels >= (np.iinfo(np.int64).max if classes is None else classes))
     if wrong.any():
         index = int(wrong.argmax())
         span = "0 or more" if classes is None else f"0..{classes - 1}"
-        raise ValueError(f"target {targets[index]} of sample {index} is out of range, expected an integer in {span}")
+        raise ValueError(f"{what} {targets[index]} of sample {index} is out of range, expected an integer in {span}")
     return labels
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paired_scores.metrics.arrays import as_array, class_labels, ratio, refuse_nan
+from paired_scores.metrics.arrays import as_array, class_labels, ratio, refuse_nan, require_whole
 from paired_scores.metrics.score import wilson
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def confusion(predictions: Any, targets: Any, classes: int) -> Int[np.ndarray, "
         >>> confusion([0, 0, 1], [0, 1, 1], classes=2).tolist()
         [[1, 0], [1, 1]]
     """
+    require_whole(classes=classes)
     guessed, true = as_array(predictions, "predictions"), class_labels(as_array(targets, "targets"), classes)
     if guessed.ndim == 2 and guessed.shape[1] != classes:
         raise ValueError(
@@ -52,7 +53,7 @@ def confusion(predictions: Any, targets: Any, classes: int) -> Int[np.ndarray, "
         guessed = guessed.argmax(axis=1)
     if len(guessed) != len(true):
         raise ValueError(f"there are {len(guessed)} predictions and {len(true)} targets; expected as many")
-    guessed = class_labels(guessed, classes)
+    guessed = class_labels(guessed, classes, "prediction")
     return np.bincount(true * classes + guessed, minlength=classes * classes).reshape(classes, classes)
 
 

@@ -68,7 +68,9 @@ def hits_at(k: int) -> Callable[[Array, Array], Floats]:
         if predictions.ndim == 1:
             if k > 1:
                 raise ValueError(f"acc@{k} needs scores [n, classes], got labels of shape {predictions.shape}")
-            return np.asarray(class_labels(predictions, None) == class_labels(targets, None), dtype=np.float64)
+            return np.asarray(
+                class_labels(predictions, None, "prediction") == class_labels(targets, None), dtype=np.float64
+            )
         if predictions.ndim != 2:
             raise ValueError(f"predictions must be labels [n] or scores [n, classes], got shape {predictions.shape}")
         labels = class_labels(targets, predictions.shape[1])
@@ -254,7 +256,7 @@ def _guess_and_truth(predictions: Array, targets: Array) -> Floats:
             raise ValueError("F1 of several labels needs probabilities; apply a sigmoid first")
         return np.stack([(scores > 0.5).astype(np.float64), truths], axis=1)
     _refuse_inexact(predictions, targets)
-    guessed = predictions.argmax(1) if predictions.ndim == 2 else class_labels(predictions, None)
+    guessed = predictions.argmax(1) if predictions.ndim == 2 else class_labels(predictions, None, "prediction")
     classes = predictions.shape[1] if predictions.ndim == 2 else None
     return np.stack([guessed, class_labels(targets, classes)], axis=1).astype(np.float64)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from paired_scores.metrics.arrays import Array, Floats, UndefinedMetricError, as_array, refuse_nan
+from paired_scores.metrics.arrays import Array, Floats, UndefinedMetricError, as_array, refuse_nan, require_whole
 from paired_scores.metrics.definitions import METRICS, Metric
 
 CHUNK = 4_000_000  # weights held at a time: 32 MB
@@ -276,6 +276,7 @@ def _count(outcomes: Floats) -> int:
 
 
 def _check_sampling(level: float, resamples: int) -> None:
+    require_whole(resamples=resamples)
     if not 0 < level < 1 or resamples < 0:
         raise ValueError(f"expected 0 < level < 1 and resamples >= 0, got {level=}, {resamples=}")
 

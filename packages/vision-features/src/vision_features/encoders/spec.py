@@ -68,6 +68,8 @@ FILE_SOURCES = ("moco-v3", "cae", "unicl", "klite")
 """Of a local checkpoint."""
 FOLDER_SOURCES = ("hf", "hf-detector", "hf-text", "hf-audio")
 """Of a folder, or of a name on the hub."""
+_LONGEST = 1000
+"""Characters of a spec; systems take no longer name of a file."""
 _LEAST, _MOST = 16, 4096
 """Pixels that ``@`` may ask for."""
 
@@ -127,6 +129,8 @@ def encoder_forms() -> list[tuple[str, str]]:
 
 def parse_spec(text: str) -> EncoderSpec:
     """Read a spec string."""
+    if len(text) > _LONGEST:
+        raise UsageError(f"encoder {text[:40]!r}… has {len(text):,} characters; expected at most {_LONGEST:,}")
     head, colon, argument = text.partition(":")
     plugins = {point.name for point in entry_points(group=ENTRY_POINTS)}
     source, _, weights = text.partition("/")

@@ -17,7 +17,7 @@ from vision_adapters.rows import Rows
 from vision_features.errors import EncoderError
 from vision_features.features.cache import FeatureCache, cut
 from vision_features.features.inputs import WIDTH, Digests, Numbered, digest_of, digests_of, how_read
-from wary_files.errors import UsageError
+from wary_files.errors import UsageError, whole_numbers
 
 if TYPE_CHECKING:
     from vision_features.encoders.encoder import Encoder
@@ -27,6 +27,7 @@ Kind = Literal["pooled", "backbone", "patches", "readouts"]
 """Features of whole images or frames, the same before the projection into the texts' space, of places, of blocks."""
 
 
+@whole_numbers("batch_size")
 def encode_pictures(
     cache: FeatureCache,
     encoder: Encoder,

@@ -16,12 +16,13 @@ from gate_data.readers import described
 from gate_data.readers.folders import PICTURES
 from gate_data.readers.splits import spread
 from wary_files.durable import replacing
-from wary_files.errors import DataError, StorageError, UsageError
+from wary_files.errors import DataError, StorageError, UsageError, whole_numbers
 
 if TYPE_CHECKING:
     from vision_features.encoders.encoder import Encoder
 
 
+@whole_numbers("batch_size", "limit")
 def embed(
     images: str | PathLike[str],
     output: str | PathLike[str],

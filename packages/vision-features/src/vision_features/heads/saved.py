@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from vision_features.__about__ import __version__
 from vision_features.encoders.spec import agree
 from vision_features.errors import EncoderError
-from wary_files.errors import DataError, UsageError
+from wary_files.errors import DataError, UsageError, whole_numbers
 from wary_files.folders import Content, write_folder
 from wary_files.limits import refuse_special
 
@@ -102,6 +102,7 @@ class Head:
             scores: Tensor = self.module(features if self.reading is None else self.reading(features))
         return scores
 
+    @whole_numbers("top", "batch_size")
     def predict(
         self,
         files: Iterable[str | Path],
