@@ -275,3 +275,24 @@ def test_boundaries_are_grounded_in_their_videos(tmp_path):
     (tmp_path / "none" / "broken00000.mp4").write_bytes(b"no frames")
     with pytest.raises(ValueError, match=r"that can be decoded, such as .*broken00000.mp4"):
         ground_gebc(annotations, tmp_path / "none", Greys())
+
+
+def test_a_build_is_by_the_videos_that_were_there(tmp_path):
+    """One that was absent came, and the same command gave the build without its pairs."""
+    boundaries = chain([("standing", "sits"), ("sitting", "reads"), ("reading", "looks up"), ("looking", "eats")])
+    content = {"SIbQ1aJ8eLM": boundaries, "absent00000": boundaries}
+    annotations = write_json(tmp_path / "val.json", content)
+    write_clip(tmp_path / "v" / "SIbQ1aJ8eLM.mp4", 10)
+
+    def built():
+        return build(GebcBuilder(annotations=annotations, videos=tmp_path / "v"), tmp_path / "out")
+
+    assert built()["pairs"] == 2
+    write_clip(tmp_path / "v" / "of-others.mp4", 10)  # which no annotation asks for
+    assert built()["pairs"] == 2
+    (tmp_path / "v").rename(tmp_path / "moved")
+    (tmp_path / "v").symlink_to(tmp_path / "moved")
+    assert built()["pairs"] == 2
+    write_clip(tmp_path / "v" / "absent00000.mp4", 10)
+    with pytest.raises(ValueError, match=r"holds another build: its parameters\.videos is"):
+        built()

@@ -204,9 +204,9 @@ class ActionGenomeBuilder(VideoBuilder[list[tuple[str, Seen, Seen]]]):
         self._hashes = {name: hashlib.sha256((annotations / name).read_bytes()).hexdigest() for name in _FILES}
 
     def parameters(self) -> dict[str, Any]:
-        """The annotation files by their hashes, the size, and the rule's figures."""
+        """The annotation files by their hashes, the videos by names and sizes, the size, and the rule's figures."""
         rule = {"min_different": MIN_DIFFERENT, "skipped": SKIPPED}
-        return {"annotations": self._hashes, "size": self.size, **rule}
+        return {"annotations": self._hashes, "videos": self.videos_digest, "size": self.size, **rule}
 
     def make(self, index: int) -> list[Made | Dropped]:
         """The pairs of one video."""

@@ -145,8 +145,13 @@ class GebcBuilder(VideoBuilder[list[Chosen]]):
         super().__init__(videos, size, jobs, f"{annotations}: none of {len(read)} videos has two boundaries")
 
     def parameters(self) -> dict[str, Any]:
-        """The annotation file by its hash, the size, and the words."""
-        return {"annotations": self._hash, "size": self.size, "action_words": list(ACTION_WORDS)}
+        """The annotation file by its hash, the videos by names and sizes, the size, and the words."""
+        return {
+            "annotations": self._hash,
+            "videos": self.videos_digest,
+            "size": self.size,
+            "action_words": list(ACTION_WORDS),
+        }
 
     def make(self, index: int) -> list[Made | Dropped]:
         """The pairs of one video."""

@@ -52,6 +52,16 @@ class Library:
             _log.warning("there is no video %s in %s", name, self.folder)
         return path
 
+    def about(self, names: Iterable[str]) -> str:
+        """Digest which of these videos are there, with the names and sizes of their files or of folders of frames."""
+        digest = hashlib.sha256()
+        for name in sorted(set(names)):
+            path = self.folder / name if (self.folder / name).is_dir() else self._paths.get(name)
+            files = [] if path is None else sorted(path.iterdir()) if path.is_dir() else [path]
+            rows = [f"{file.name} {file.stat().st_size}" for file in files]
+            digest.update(repr((name, rows)).encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
 
 J = TypeVar("J")
 W = TypeVar("W")
@@ -71,6 +81,11 @@ class VideoBuilder(Generic[J]):
             raise ValueError(otherwise)
         self.count = len(self.jobs)
         self.library = Library(Path(videos))
+
+    @property
+    def videos_digest(self) -> str:
+        """What tells videos that are there from others, see `Library.about`: a build goes on with the same alone."""
+        return self.library.about(video for video, _ in self.jobs)
 
     def versions(self) -> dict[str, str]:
         """NumPy's, Pillow's, and PyAV's where it is installed."""

@@ -128,8 +128,8 @@ class YouCook2Builder(VideoBuilder[list[Step]]):
         return {**self.__dict__, "_detector": None}
 
     def parameters(self) -> dict[str, Any]:
-        """The annotation file by its hash, the detector and the size."""
-        return {"annotations": self._hash, "faces": self.faces, "size": self.size}
+        """The annotation file by its hash, the videos by names and sizes, the detector and the size."""
+        return {"annotations": self._hash, "videos": self.videos_digest, "faces": self.faces, "size": self.size}
 
     def make(self, index: int) -> list[Made | Dropped]:
         """The pairs of one video, and its frames that were dropped."""
