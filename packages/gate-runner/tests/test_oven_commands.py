@@ -121,12 +121,17 @@ def test_links_are_refused_as_calibration_has_learnt(tmp_path: Path) -> None:
     content = b"grey bird number7\ngrey fish of kind99\n"
     plain = call("link", "--kb", "kb", "--json", cwd=tmp_path, text=content).stdout.decode().splitlines()
     assert [len(json.loads(line)["entities"]) for line in plain] == [1, 1]
-    sure = call("link", "--kb", "kb", "--refuse", "--json", cwd=tmp_path, text=content).stdout.decode().splitlines()
-    right, wrong = map(json.loads, sure)
+    answered = call("link", "--kb", "kb", "--refuse", "--json", cwd=tmp_path, text=content)
+    right, wrong = map(json.loads, answered.stdout.decode().splitlines())
+    assert answered.stderr == b""
     assert [entity["id"] for entity in right["entities"]] == ["Q7"]
     assert wrong["entities"] == []
     assert wrong["problem"]
     assert right["probability"] > wrong["probability"]
+    write(tmp_path / "more.jsonl", {"id": "Q99", "name": "a blue bird"})
+    assert call("add", "more.jsonl", "--kb", "kb", cwd=tmp_path).returncode == 0
+    later = call("link", "--kb", "kb", "--refuse", cwd=tmp_path, text=content)
+    assert b"calibration.json was learnt on other entities than kb holds now: calibrate again" in later.stderr
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ class Calibration:
         mean, scale: of the features it was fitted on.
         threshold: least probability of a link that is given; 0 gives all.
         there: weights for being in here, the bias last; empty where it was not fitted.
+        kb: hash of the knowledge base whose names it was fitted on; empty where nobody said it.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -56,6 +57,7 @@ class Calibration:
     scale: tuple[float, ...]
     threshold: float = 0.0
     there: tuple[float, ...] = ()
+    kb: str = ""
 
     def probability(self, features: Float64[np.ndarray, "q f"]) -> Float64[np.ndarray, " q"]:
         """Probability that the best link is right, [q]; 0 where the features are NaN: there is no link."""
@@ -95,7 +97,8 @@ class Calibration:
             record = read_json(path)
             lists = {name: tuple(map(float, record[name])) for name in ("weights", "mean", "scale")}
             lists["there"] = tuple(map(float, record.get("there", ())))
-            calibration = cls(**lists, bias=float(record["bias"]), threshold=float(record["threshold"]))
+            bias, threshold, entities = float(record["bias"]), float(record["threshold"]), str(record.get("kb", ""))
+            calibration = cls(**lists, bias=bias, threshold=threshold, kb=entities)
             lengths = {*map(len, (calibration.weights, calibration.mean, calibration.scale))}
             lengths |= {len(calibration.there) - 1} if calibration.there else set()
             numbers = np.array([*sum(lists.values(), ()), calibration.bias, calibration.threshold])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +55,7 @@ def link(
     if typos and bm25_only:
         raise ValueError("link: --bm25-only skips every other step, also --typos; expected one of them")
     linker = open_workspace(kb, typos=typos)
-    calibration = _calibration(kb) if refuse else None
+    calibration = _calibration(kb, linker.kb.hash) if refuse else None
     if also is not None:
         from oven_retrieval.names import extend_linker
         from oven_retrieval.readers import read_entities
@@ -94,12 +95,16 @@ def _written(step: str, score: float | None) -> str:
     return f"{score:.3f}"
 
 
-def _calibration(kb: Path) -> Calibration:
+def _calibration(kb: Path, entities: str) -> Calibration:
+    """The calibration of a project, and a word where it was learnt on other entities than there are now."""
     from oven_retrieval.refusal import Calibration
 
     if not (kb / CALIBRATION).is_file():
         raise ValueError(f"link --refuse: {kb} has no {CALIBRATION}; expected `oven calibrate` before")
-    return Calibration.read(kb / CALIBRATION)
+    calibration = Calibration.read(kb / CALIBRATION)
+    if calibration.kb != entities:
+        echo(f"{kb / CALIBRATION} was learnt on other entities than {kb} holds now: calibrate again", err=True)
+    return calibration
 
 
 _CHUNK = 1 << 18
@@ -156,8 +161,9 @@ def calibrate(
             )
         names.append(name)
         ids.append(entity)
-    model, report = calibrate_names(open_workspace(kb), names, ids, precision, seed=seed)
-    model.write(kb / CALIBRATION)
+    linker = open_workspace(kb)
+    model, report = calibrate_names(linker, names, ids, precision, seed=seed)
+    replace(model, kb=linker.kb.hash).write(kb / CALIBRATION)
     auroc = ""
     if report.auroc == report.auroc:
         auroc = f"; AUROC {report.auroc:.3f} for being in here, {report.trivial_auroc:.3f} by spelling alone"
