@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from vision_features.encoders import load_encoder
 from vision_features.encoders.tuned import load_tuned, save_tuned
 from vision_features.heads import load_head
 from vision_features.heads.predicting import Prediction, write_csv
+from wary_files.errors import StorageError
 from wary_files.folders import write_folder
 
 from ._folders import write_run
@@ -244,6 +246,17 @@ def test_an_export_that_fails_leaves_the_old_file(head: Path, tmp_path: Path, mo
         export_onnx(load_head(head), tmp_path / "head.onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["head.onnx"]
     assert (tmp_path / "head.onnx").read_bytes() == b"old"
+
+
+def test_an_export_into_no_folder_of_ones_own_is_the_folders_error(head: Path, tmp_path: Path) -> None:
+    """It was the encoder's, after a minute."""
+    pytest.importorskip("onnxscript")
+    from vision_features.heads.onnx import export_onnx
+
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "head.onnx"
+    with pytest.raises(StorageError, match=rf"cannot write {re.escape(str(place))}: Not a directory"):
+        export_onnx(load_head(head), place)
 
 
 def test_a_strangers_run_is_exported_into_the_folder_alone(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from vision_features.encoders.blocks import summary
 from vision_features.encoders.own import borrowed
 from vision_features.errors import EncoderError, MissingCapabilityError
 from vision_features.heads.calibrating import sets_of
+from wary_files.errors import StorageError
 
 if TYPE_CHECKING:
     from vision_features.heads.saved import Head
@@ -75,11 +76,15 @@ def export_onnx(head: Head, path: Path) -> float:
 
 def _exported(head: Head, path: Path, onnx: Any, onnxruntime: Any) -> float:
     """Write and compare; what is moved to the CPU for it goes back where it was."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.touch()
+    except OSError as error:  # before a minute of work, and not as the exporter's own error
+        raise StorageError.about(path, error) from error
     device = head.encoder.device
     together = _Whole(head).eval().cpu()
     pixels = torch.rand(3, *head.encoder.shape, generator=torch.Generator().manual_seed(0))
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         try:
             with torch.no_grad(), warnings.catch_warnings():
