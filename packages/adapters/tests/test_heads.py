@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from vision_adapters.heads import (
     AttentiveHead,
@@ -14,6 +17,7 @@ from vision_adapters.heads import (
     language_head,
     seeded,
 )
+from vision_adapters.heads.transformer import Transformer
 from vision_adapters.losses import cross_entropy
 from vision_adapters.training import Recipe, fit
 
@@ -150,6 +154,33 @@ def test_the_question_and_its_word_order_matter() -> None:
     image, text, mask = draw(1, 9, 6), draw(1, 7, 4, seed=1), torch.ones(1, 7, dtype=torch.bool)
     assert not torch.allclose(head(image, text, mask), head(image, text.flip(1), mask), atol=1e-5)
     assert not torch.allclose(head(image, text, mask), head(image.flip(1), text, mask), atol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_the_first_token_alone_has_the_value_and_gradients_that_all_tokens_give(depth: int) -> None:
+    mix = seeded(lambda: Transformer(16, depth, 4), 0).double()
+    x, keep = draw(3, 7, 16).double(), torch.arange(7)[None] < torch.tensor([7, 4, 1])[:, None]
+
+    def gradients(first: torch.Tensor) -> list[torch.Tensor]:
+        return list(torch.autograd.grad(first.square().sum(), list(mix.parameters())))
+
+    for mask in (None, keep):
+        torch.testing.assert_close(mix.first(x, mask), mix(x, mask)[:, 0])
+        torch.testing.assert_close(gradients(mix.first(x, mask)), gradients(mix(x, mask)[:, 0]))
+
+
+def test_heads_that_read_one_token_do_not_pay_for_the_others_in_the_last_block() -> None:
+    def flops(call: Callable[[], object]) -> int:
+        with FlopCounterMode(display=False) as counter:
+            call()
+        return counter.get_total_flops()
+
+    asked = seeded(lambda: RelationalHead(6, 4, 5, width=16, depth=1), 0).eval()
+    watching = seeded(lambda: TemporalHead(6, 2, frames=14, width=16, depth=1), 0).eval()
+    image, text, frames = draw(2, 9, 6), draw(2, 5, 4), draw(2, 14, 6)
+    mask, tokens = torch.ones(2, 5, dtype=torch.bool), draw(2, 15, 16)
+    assert flops(lambda: asked(image, text, mask)) < 0.5 * flops(lambda: asked.mix(tokens))
+    assert flops(lambda: watching(frames)) < 0.5 * flops(lambda: watching.mix(tokens))
 
 
 def test_frame_order_matters_and_frames_are_counted() -> None:

@@ -59,7 +59,7 @@ class RelationalHead(nn.Module):
         text = self.text(text_tokens) + self.sides[1] + places[: keep.shape[1]]
         x = torch.cat([self.ask.expand(n, -1, -1), image, text], dim=1)
         keep = torch.cat([keep.new_ones(n, 1 + t), keep], dim=1)
-        scores: Tensor = self.answer(self.mix(x, keep)[:, 0])
+        scores: Tensor = self.answer(self.mix.first(x, keep))
         return scores
 
 
@@ -110,5 +110,5 @@ class TemporalHead(nn.Module):
         if frames.ndim != 3 or frames.shape[1] != expected:
             raise ValueError(f"frames have shape {tuple(frames.shape)}, expected [n, {expected}, d]")
         x = F.pad(self.enter(frames), (0, 0, 1, 0)) + self.position
-        scores: Tensor = self.leave(self.mix(x)[:, 0])
+        scores: Tensor = self.leave(self.mix.first(x))
         return scores

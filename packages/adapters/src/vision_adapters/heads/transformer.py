@@ -48,6 +48,18 @@ class Block(nn.Module):
         added: Tensor = self.mlp(self.norm2(x))
         return x + added
 
+    def first(self, x: Float[Tensor, "n t w"], keep: Bool[Tensor, "n t"] | None = None) -> Float[Tensor, "n w"]:
+        """Return the first token of `forward`; of the others, keys and values alone are computed."""
+        n, t, w = x.shape
+        normed, weight, bias = self.norm1(x), self.qkv.weight, self.qkv.bias
+        q = F.linear(normed[:, :1], weight[:w], bias[:w]).view(n, 1, self.heads, -1).transpose(1, 2)
+        k, v = F.linear(normed, weight[w:], bias[w:]).view(n, t, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+        mask = None if keep is None else keep[:, None, None, :]
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        read = x[:, 0] + self.out(mixed.reshape(n, w))
+        added: Tensor = self.mlp(self.norm2(read))
+        return read + added
+
 
 class Transformer(nn.Module):
     """`depth` blocks and a final layer norm."""
@@ -64,4 +76,12 @@ class Transformer(nn.Module):
         for block in self.blocks:
             x = block(x, keep)
         normed: Tensor = self.norm(x)
+        return normed
+
+    def first(self, x: Float[Tensor, "n t w"], keep: Bool[Tensor, "n t"] | None = None) -> Float[Tensor, "n w"]:
+        """Return the first token of `forward`, for heads that read no other: the last block computes it alone."""
+        *before, last = self.blocks
+        for block in before:
+            x = block(x, keep)
+        normed: Tensor = self.norm(last.first(x, keep))
         return normed
