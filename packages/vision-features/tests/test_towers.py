@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
+from vision_features.encoders import load_encoder
 from vision_features.encoders.micro_clip import micro_clip_config
 from vision_features.encoders.towers import DualEncoder
 
@@ -58,6 +60,28 @@ def test_features_and_states_are_open_clips_to_the_bit(training: bool, grad: boo
             ours.forward_intermediates(image=images, text=ids, **how),
             theirs.forward_intermediates(image=images, text=ids, **how),
         )
+
+
+def test_the_class_token_alone_is_that_of_all_tokens_for_less() -> None:
+    tower: Any = both("micro-clip")[0].double().eval().visual
+    images = torch.randn(3, 3, *tower.image_size, dtype=torch.float64)
+    with torch.no_grad(), FlopCounterMode(display=False) as alone:
+        state = tower.class_state(images)
+    with torch.no_grad(), FlopCounterMode(display=False) as every:
+        features = tower(images)
+    torch.testing.assert_close(state @ tower.proj, features)
+    assert alone.get_total_flops() < 0.85 * every.get_total_flops()
+
+
+def test_pooled_features_are_encoded_without_the_last_blocks_patches() -> None:
+    encoder: Any = load_encoder("micro-clip", device="cpu")
+    images = torch.randint(0, 256, (3, 3, 64, 64), dtype=torch.uint8)
+    with FlopCounterMode(display=False) as counter:
+        before = encoder.encode_backbone(images)
+    with torch.no_grad(), FlopCounterMode(display=False) as every:
+        features = encoder.module.visual(encoder.prepare(images))
+    torch.testing.assert_close(before @ encoder.projection, features, rtol=1e-4, atol=1e-5)
+    assert counter.get_total_flops() < 0.85 * every.get_total_flops()
 
 
 def same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from vision_features.encoders import contexts
 from vision_features.encoders.blocks import by_hooks, of_open_clip
 from vision_features.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from vision_features.encoders.spec import EncoderSpec, check_patches
-from vision_features.encoders.towers import DualEncoder
+from vision_features.encoders.towers import DualEncoder, ImageTower
 from vision_features.encoders.transforms import of_steps
 from vision_features.errors import EncoderError
 from wary_files.errors import unknown
@@ -149,6 +149,8 @@ def from_clip(model: Any, tokenize: Callable[[list[str]], Tensor], spec: str) ->
         return PatchFeatures(maps.flatten(2).transpose(1, 2), (maps.shape[2], maps.shape[3]))
 
     def backbone(images: Tensor) -> Tensor:
+        if isinstance(visual, ImageTower) and not torch.is_grad_enabled():
+            return visual.class_state(images)
         outputs = visual.forward_intermediates(
             images, indices=1, normalize_intermediates=True, intermediates_only=True, output_extra_tokens=True
         )

@@ -46,6 +46,12 @@ class Block(nn.Module):
         x = x + self.attn(h, h, h, need_weights=False, attn_mask=mask)[0]
         return cast("Tensor", x + self.mlp(self.ln_2(x)))
 
+    def first(self, x: Float[Tensor, "n t d"]) -> Float[Tensor, "n 1 d"]:
+        """Return the first token after this block; of the others, keys and values alone are computed."""
+        h = self.ln_1(x)
+        read = x[:, :1] + self.attn(h[:, :1], h, h, need_weights=False)[0]
+        return cast("Tensor", read + self.mlp(self.ln_2(read)))
+
 
 class Transformer(nn.Module):
     """Blocks, one after another; with `grad_checkpointing` their activations are computed again going back."""
@@ -102,6 +108,17 @@ class ImageTower(nn.Module):
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
         """Return the images' features."""
         return cast("Tensor", self.ln_post(self.transformer(self.embedded(images)))[:, 0] @ self.proj)
+
+    def class_state(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+        """Return the class token that `forward` projects, up to float rounding; the last block computes no patch.
+
+        Activations are kept: where gradients are wanted under `grad_checkpointing`, use `forward_intermediates`.
+        """
+        x = self.embedded(images)
+        *before, last = self.transformer.resblocks
+        for block in before:
+            x = block(x)
+        return cast("Tensor", self.ln_post(cast("Block", last).first(x))[:, 0])
 
     def forward_intermediates(
         self,
