@@ -48,14 +48,17 @@ def changed(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                     setattr(new, name, other)
                 yield f"{type(operator).__name__} -> {type(other).__name__}", new
     if isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
-        value = not node.value if isinstance(node.value, bool) else node.value + 1
-        yield f"{node.value} -> {value}", ast.Constant(value)
+        values = [not node.value] if isinstance(node.value, bool) else [node.value + 1, node.value - 1]
+        for value in values:
+            yield f"{node.value} -> {value}", ast.Constant(value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield "not dropped", node.operand
     if isinstance(node, ast.If | ast.IfExp | ast.While):
         new = copy.deepcopy(node)
         new.test = ast.UnaryOp(ast.Not(), new.test)
         yield "condition turned", new
+    if isinstance(node, ast.Return) and node.value is not None:
+        yield "nothing returned", ast.Return(ast.Constant(None))
     if isinstance(node, ast.AugAssign | ast.Raise) or (
         isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant | ast.Yield | ast.YieldFrom)
     ):
