@@ -9,6 +9,7 @@ import torch
 
 from eqsim import Multinomial, TopK
 from eqsim.backends.pair_scores import close_squares
+from eqsim.close_pairs import select_from_features
 from eqsim.functional import (
     eqsim_hybrid,
     eqsim_quad,
@@ -240,3 +241,21 @@ def test_a_temperature_draws_as_the_logits_of_that_scale_do() -> None:
         for scores, rule in ((cosines * 50.0, Multinomial(3)), (cosines, Multinomial(3, temperature=0.02)))
     ]
     assert torch.equal(*drawn)
+
+
+def test_each_process_announces_as_many_close_pairs_as_it_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
+    own: list[torch.Tensor] = []
+    announced: list[tuple[int, ...]] = []
+
+    def gathered(local: torch.Tensor, counts: tuple[int, ...]) -> torch.Tensor:
+        own.append(local)
+        announced.append(counts)
+        return local
+
+    monkeypatch.setattr("eqsim.close_pairs.gather_rows", gathered)
+    image, text = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0))
+    for rank in (0, 1):
+        select_from_features(image, text, 2.0, TopK(k=2), rank=rank, counts=(3, 2))
+    assert announced == [(12, 8), (12, 8)]  # two of each image and two of each text
+    assert [len(rows) for rows in own] == [12, 8]
+    assert sorted(torch.cat(own).tolist()) == sorted(select_close_pairs(2 * image @ text.T, TopK(k=2)).tolist())

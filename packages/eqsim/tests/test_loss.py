@@ -219,6 +219,14 @@ def test_the_weight_may_be_set_between_steps() -> None:
             loss.weight = -1
 
 
+def test_the_weight_of_known_pairs_stays_above_0() -> None:
+    loss = PairLoss(weight=0.25)
+    for value in (0.0, -1.0, float("inf")):
+        with pytest.raises(ValueError, match=rf"^weight={value}: expected a finite number > 0"):
+            loss.weight = value
+    assert loss.weight == 0.25
+
+
 def test_a_miner_gives_pairs_and_a_loss_takes_them() -> None:
     image, text = features(9)
     unit = [rows / rows.norm(dim=1, keepdim=True) for rows in (image, text)]
