@@ -131,6 +131,12 @@ def test_half_of_the_rates_stop_at_a_quarter_and_all_but_one_at_a_half() -> None
     assert rate_factors({"rates": (1.0, 3.0)}, Settings(device="cpu", recipe_fields={"lr": 0.1})) == (1.0,)
 
 
+def test_heads_on_questions_try_two_rates_on_the_stand_in_and_three_on_data_files() -> None:
+    questions = BENCHMARKS["clevr-math"]
+    assert questions.trained_for("micro").training["rates"] == (1.0, 0.3)
+    assert questions.trained_for("local").training["rates"] == (1.0, 0.3, 3.0)
+
+
 def test_folds_test_every_picture_once(own: str, tmp_path: Path) -> None:
     settings = Settings(device="cpu", limit=40, folds=3)
     (result,) = run(RunRequest([BENCHMARKS["digits"]], f"{own}:grid", tmp_path / "run", settings))
