@@ -141,6 +141,15 @@ def test_equivariance_score_is_twice_the_larger_deviation() -> None:
     torch.testing.assert_close(by_pair, torch.stack(expected))
 
 
+@pytest.mark.parametrize(
+    ("close", "n", "count"),
+    [(TopK(0.05), 101, 5), (TopK(0.5), 7, 3), (TopK(0.01), 5, 1), (TopK(1.0), 4, 3), (TopK(k=9), 4, 3)],
+)
+def test_a_share_is_of_the_others_and_at_least_one(close: TopK, n: int, count: int) -> None:
+    assert close.count(n) == count
+    assert len(select_close_pairs(scores_of(n).detach(), close)) == 2 * n * count
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 16])
 @pytest.mark.parametrize("close", [TopK(0.25), TopK(k=3), Multinomial(4)])
 def test_selection_takes_distinct_others_in_both_directions(n: int, close: TopK | Multinomial) -> None:
