@@ -120,3 +120,8 @@ def test_an_image_without_finite_features_is_near_to_none() -> None:
     features[2, 1] = float("nan")
     with pytest.raises(ValueError, match="row 2 of the features holds NaN or infinity"):
         nearest_images(features, 1)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.pt"):
+        PairScores.load(tmp_path / "nowhere.pt")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from eqsim import ClipEqSimLoss, EqSimLoss, SigLipEqSimLoss, backward_in_pieces
+from eqsim import ClipEqSimLoss, EqSimLoss, Multinomial, SigLipEqSimLoss, backward_in_pieces
 
 
 class Towers(nn.Module):
@@ -81,6 +81,20 @@ def test_gradients_are_those_of_the_whole_batch(loss: nn.Module, negatives: tupl
     for ours, theirs in zip(outcomes[1][0] + outcomes[1][1], outcomes[0][0] + outcomes[0][1], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
     assert torch.equal(outcomes[0][2], outcomes[1][2]), "random numbers go on where one pass would leave them"
+
+
+def test_chance_goes_on_from_where_the_whole_batch_leaves_it() -> None:
+    """The loss draws pairs between the passes: what the second pass of the pieces draws again must not undo that."""
+    states = []
+    for in_pieces in (False, True):
+        towers, parts, loss = Towers(), pieces(), EqSimLoss("v1", close=Multinomial(2, temperature=0.1))
+        torch.manual_seed(5)
+        if in_pieces:
+            backward_in_pieces(loss, towers, parts, 1.0)
+        else:
+            loss(*whole(towers, parts)).backward()
+        states.append(torch.get_rng_state())
+    assert torch.equal(*states)
 
 
 def test_no_piece_and_a_second_pass_of_another_shape_are_refused() -> None:
