@@ -24,7 +24,7 @@ _MADE = {
     "diabetic": ("retinas", 6.0),
     "ham10k": ("moles", 6.0),
     "clevr": ("typed_questions", 102.0),
-    "clevr-math": ("count_questions", 99.0),
+    "clevr-math": ("count_questions", 48.0),
     "flickr30k": ("captioned_scenes", 14.0),
     "nycc": ("caption_choices", 15.0),
     "winoground": ("noisy_pairs", 5.0),
