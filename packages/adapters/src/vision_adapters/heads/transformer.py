@@ -7,6 +7,7 @@ would end with other weights.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -56,7 +57,7 @@ class Block(nn.Module):
         k, v = F.linear(normed, weight[w:], bias[w:]).view(n, t, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
         mask = None if keep is None else keep[:, None, None, :]
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        read = x[:, 0] + self.out(mixed.reshape(n, w))
+        read: Tensor = x[:, 0] + self.out(mixed.reshape(n, w))
         added: Tensor = self.mlp(self.norm2(read))
         return read + added
 
@@ -80,8 +81,7 @@ class Transformer(nn.Module):
 
     def first(self, x: Float[Tensor, "n t w"], keep: Bool[Tensor, "n t"] | None = None) -> Float[Tensor, "n w"]:
         """Return the first token of `forward`, for heads that read no other: the last block computes it alone."""
-        *before, last = self.blocks
-        for block in before:
+        for block in self.blocks[:-1]:
             x = block(x, keep)
-        normed: Tensor = self.norm(last.first(x, keep))
+        normed: Tensor = self.norm(cast("Block", self.blocks[-1]).first(x, keep))
         return normed
