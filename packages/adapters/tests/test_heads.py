@@ -175,12 +175,12 @@ def test_heads_that_read_one_token_do_not_pay_for_the_others_in_the_last_block()
             call()
         return counter.get_total_flops()
 
-    asked = seeded(lambda: RelationalHead(6, 4, 5, width=16, depth=1), 0).eval()
-    watching = seeded(lambda: TemporalHead(6, 2, frames=14, width=16, depth=1), 0).eval()
+    question_head = seeded(lambda: RelationalHead(6, 4, 5, width=16, depth=1), 0).eval()
+    clip_head = seeded(lambda: TemporalHead(6, 2, frames=14, width=16, depth=1), 0).eval()
     image, text, frames = draw(2, 9, 6), draw(2, 5, 4), draw(2, 14, 6)
     mask, tokens = torch.ones(2, 5, dtype=torch.bool), draw(2, 15, 16)
-    assert flops(lambda: asked(image, text, mask)) < 0.5 * flops(lambda: asked.mix(tokens))
-    assert flops(lambda: watching(frames)) < 0.5 * flops(lambda: watching.mix(tokens))
+    assert flops(lambda: question_head(image, text, mask)) < 0.5 * flops(lambda: question_head.mix(tokens))
+    assert flops(lambda: clip_head(frames)) < 0.5 * flops(lambda: clip_head.mix(tokens))
 
 
 def test_frame_order_matters_and_frames_are_counted() -> None:
