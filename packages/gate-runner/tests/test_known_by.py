@@ -13,7 +13,7 @@ import sys
 import tarfile
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from gate_runner.benchmarks import BENCHMARKS as KNOWN
 from gate_runner.benchmarks.own import own_benchmark
 from gate_runner.errors import DataError, UsageError
 from gate_runner.executors.executor import EncoderInfo
+from gate_runner.finetuning.request import FinetuneRequest
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.request import RunRequest, eval_units_of
 from gate_runner.runs.results import Result, Score
@@ -691,6 +692,31 @@ def test_the_choice_of_knowledge_is_by_what_was_among_it(tmp_path: Path) -> None
     assert first.name == second.name
     with pytest.raises(UsageError, match=r"holds a result of digits@1-shot\.frozen\.language-2p\.auto seed 0 that was"):
         second.check_data(asked_of(first), SIDE, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "before", "after", "others"),
+    [
+        ("class_words", "cls_own.txt", "cat, kitten\n", "cat, tomcat\n", {}),
+        ("recipe", "own.toml", "lr = 0.1\n", "lr = 0.2\n", {"tune": "full"}),
+    ],
+)
+def test_a_folder_is_by_what_the_file_of_a_setting_holds(
+    tmp_path: Path, name: str, file: str, before: str, after: str, others: Mapping[str, Any]
+) -> None:
+    place = tmp_path / file
+    place.write_text(before)
+    first = Settings(**others, **{name: str(place)}).identity()
+    assert Settings(**others, **{name: str(place)}).identity() == first
+    place.write_text(after)
+    assert Settings(**others, **{name: str(place)}).identity() != first
+
+
+def test_every_field_of_a_training_on_captions_has_a_decision() -> None:
+    """What they hold of data and weights is in a digest of its own."""
+    request = FinetuneRequest(pairs="pairs", encoder="micro-clip", output=Path("out"))
+    names = {field.name for field in fields(FinetuneRequest)}
+    assert names - request.identity().keys() == {"output", "device", "num_processes", "checkpoint_blocks"}
 
 
 @pytest.mark.parametrize("inside", ["", "deep/"])
