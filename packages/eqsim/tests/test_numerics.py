@@ -25,7 +25,7 @@ def batch(spread: float, n: int = N, seed: int = 0) -> list[torch.Tensor]:
     return [image.requires_grad_(), text.requires_grad_()]
 
 
-def run(loss: torch.nn.Module, inputs: list[torch.Tensor], *scale: float) -> tuple[torch.Tensor, ...]:
+def run(loss: torch.nn.Module, inputs: list[torch.Tensor], *scale: float | torch.Tensor) -> tuple[torch.Tensor, ...]:
     value = loss(*inputs, *scale)
     return value.detach(), *torch.autograd.grad(value, inputs)
 
@@ -70,7 +70,7 @@ def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
     # Three images on the other side: of their rows every logit is far below those of the others.
     image[[5, 70, 199]] *= -1
     inputs = [image.requires_grad_(), text.requires_grad_()]
-    calls = {"long": 0, "both": 0}
+    calls, factor = {"long": 0, "both": 0}, torch.tensor(scale, dtype=torch.float64)
     monkeypatch.setattr(tiled, "TILE", 64)
     for name, function in (("absorb", "long"), ("_absorb_both", "both")):
         whole = getattr(tiles, name)
@@ -80,11 +80,11 @@ def test_tiles_share_an_exponential_only_where_no_digits_are_lost(
             return whole(*args)
 
         monkeypatch.setattr(tiles, name, counted)
-    computed = run(ClipEqSimLoss("v2", backend="tiled"), inputs, scale)
+    computed = run(ClipEqSimLoss("v2", backend="tiled"), inputs, factor)
     wide = [rows.detach().double().requires_grad_() for rows in inputs]
     dense = ClipEqSimLoss("v2", backend="dense")
-    truth = run(dense, wide, scale)
-    for ours, theirs in zip(errors(computed, truth), errors(run(dense, inputs, scale), truth), strict=True):
+    truth = run(dense, wide, factor)
+    for ours, theirs in zip(errors(computed, truth), errors(run(dense, inputs, factor), truth), strict=True):
         assert ours <= 4 * theirs + 8 * torch.finfo(torch.float32).eps
     assert calls["both"] == 4 + 2 * 6
     # Each tile that is taken the long way is so for its rows and for its columns.

@@ -166,8 +166,8 @@ def test_a_run_folder_of_another_fine_tuning_is_refused(photos: Path, tmp_path: 
     for options, message in (
         ({"encoder": "micro-clip/random"}, "micro-clip/random"),
         ({"recipe_fields": {"steps": 3}}, "recipe_fields"),
-        ({"metric": "mean_per_class"}, "other fields of its file"),
-        ({"words": ClassWords(templates=("a {} wall",))}, "other fields of its file"),
+        ({"metric": "mean_per_class"}, "asked for otherwise"),
+        ({"words": ClassWords(templates=("a {} wall",))}, "asked for otherwise"),
     ):
         with pytest.raises(UsageError, match=message):
             tune(**options)

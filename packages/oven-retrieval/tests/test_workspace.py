@@ -133,8 +133,9 @@ def test_progress_of_a_build_numbers_all_its_phases(tmp_path, ngrams):
 
 
 def test_a_knowledge_base_of_nothing_is_one_line(tmp_path):
-    (tmp_path / "none.jsonl").write_text("")
-    linker = build_workspace(tmp_path / "none.jsonl", tmp_path / "project")
+    (tmp_path / "one.jsonl").write_text('{"id": "Q1", "name": "wood"}\n')
+    build_workspace(tmp_path / "one.jsonl", tmp_path / "project")
+    linker = remove_from_workspace(["Q1"], tmp_path / "project")
     with pytest.raises(ValueError, match=r"project/kb: holds no entity; expected at least one to link names to"):
         next(link_lines(linker, ["wood"]))
 
