@@ -25,8 +25,9 @@ Click a heading to sort by it. The first table is ours; the two below it are **p
 
 Heads on frozen features, trained and chosen on each set's own training and validation samples, at most {limits} of
 each split. The range is the 95 % interval. `micro-clip` is the small encoder that is shipped and knows drawn shapes,
-`lite:0` is EfficientNet-Lite with ImageNet weights, and those with `/random` have random weights. None of these is a
-large CLIP model, which scores far higher on CIFAR-10.{machine}
+`lite:0` to `lite:2` are EfficientNet-Lite with ImageNet weights, and those with `/random` have random weights. None of
+these is a large CLIP model, which scores far higher on CIFAR-10. CamVid's head is ridge regression. COCO128 has 115
+training images for 80 classes, which is too few for a head.{machine}
 
 """
 
