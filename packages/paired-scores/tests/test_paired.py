@@ -30,6 +30,34 @@ def test_means_agree_with_every_exchange(samples: int) -> None:
     assert test.samples == samples
 
 
+def test_roots_of_mean_squares_agree_with_every_exchange() -> None:
+    rng = np.random.default_rng(0)
+    first, second = np.square(rng.normal(size=9) * 4), np.square(rng.normal(size=9) * 3)
+
+    def root(outcomes: np.ndarray) -> float:
+        return float(np.sqrt(outcomes.mean()))
+
+    test = paired_test("rmse", [first], [second])
+    assert test.difference == pytest.approx(root(second) - root(first), abs=1e-12)
+    assert test.difference == pytest.approx(test.second - test.first, abs=1e-12)
+    assert test.low <= test.difference <= test.high
+    assert test.p_permutation == reference.exact_permutation_p(root, first, second)
+
+
+def test_many_models_are_compared_by_roots_of_mean_squares() -> None:
+    rng = np.random.default_rng(0)
+    models = [[np.square(rng.standard_t(2, 40) * scale) for _ in range(2)] for scale in (1.0, 1.2, 1.5)]
+
+    def root(outcomes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(np.sqrt(weights @ outcomes / weights.sum(axis=1)))
+
+    named, own = (
+        worse_than_another("rmse", models, permutations=199),
+        worse_than_another("own", models, permutations=199, direction="lower", statistic=root),
+    )
+    assert named == pytest.approx(own)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_masks_agree_with_every_exchange(seed: int) -> None:
     rng = np.random.default_rng(seed)

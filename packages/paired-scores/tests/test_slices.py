@@ -10,8 +10,8 @@ import pytest
 from paired_scores.best import worse_than_another
 from paired_scores.clusters import cluster_interval
 from paired_scores.metrics import wilson
-from paired_scores.paired import holm, value_of
-from paired_scores.slices import _is_mean, slice_scores
+from paired_scores.paired import holm
+from paired_scores.slices import slice_scores
 
 SIZES = (60, 90, 120, 150)
 LABELS = np.repeat(["a", "b", "c", "d"], SIZES)
@@ -70,10 +70,41 @@ def test_clusters_of_one_sample_have_the_worst_slices_interval_of_samples(
     assert (clustered.low, clustered.high) == pytest.approx((alone.low, alone.high), abs=0.03)
 
 
-def test_a_mean_is_known_by_what_it_gives() -> None:
-    assert _is_mean(value_of("acc@1"))
-    assert not _is_mean(lambda outcomes, weights: np.median(outcomes) * np.ones(len(weights)))
-    assert not _is_mean(lambda outcomes, weights: (weights * outcomes).sum(1))
+def test_a_statistic_of_ones_own_is_not_taken_for_a_mean() -> None:
+    residuals = np.random.default_rng(0).normal(size=len(LABELS))
+
+    def squared(errors: np.ndarray, weights: np.ndarray) -> np.ndarray:  # a plain mean on zeros and ones
+        return np.asarray(weights @ np.square(errors) / weights.sum(axis=1))
+
+    own = slice_scores("own", residuals, LABELS, direction="lower", statistic=squared, permutations=99)
+    plain = slice_scores("mse", np.square(residuals), LABELS, permutations=99)
+    assert [row.value for row in own.rows] == pytest.approx([row.value for row in plain.rows])
+    assert [row.p for row in own.rows] == pytest.approx([row.p for row in plain.rows])
+    assert (own.worst, own.low, own.high) == pytest.approx((plain.worst, plain.low, plain.high))
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(len(LABELS)) // 5])
+def test_shares_in_per_cent_have_intervals_in_per_cent(clusters: np.ndarray | None) -> None:
+    hits = drawn(np.random.default_rng(1), 0.6, 0.8, 0.85, 0.9)
+
+    def per_cent(outcomes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(100 * (weights @ outcomes) / weights.sum(axis=1))
+
+    parts = slice_scores("own", hits, LABELS, statistic=per_cent, clusters=clusters, permutations=9)
+    shares = slice_scores("acc@1", hits, LABELS, clusters=clusters, permutations=9)
+    for ours, share in zip(parts.rows, shares.rows, strict=True):
+        assert [ours.value, ours.low, ours.high] == pytest.approx(
+            [100 * (end or 0.0) for end in (share.value, share.low, share.high)], abs=6
+        )
+    assert [parts.low, parts.high] == pytest.approx([100 * (shares.low or 0), 100 * (shares.high or 0)], abs=6)
+
+
+def test_roots_of_errors_of_0_and_1_are_not_shares() -> None:
+    errors = drawn(np.random.default_rng(2), 0.5, 0.1, 0.1, 0.1)
+    root = slice_scores("rmse", errors, LABELS, permutations=9)
+    mean = slice_scores("mse", errors, LABELS, permutations=9)
+    assert root.worst == mean.worst == "a"
+    assert [root.low, root.high] == pytest.approx([(mean.low or 0.0) ** 0.5, (mean.high or 0.0) ** 0.5], abs=0.02)
 
 
 def test_errors_are_worst_where_they_are_largest() -> None:

@@ -22,6 +22,7 @@ from paired_scores.paired import (
     difference_of,
     direction_of,
     holm,
+    is_mean,
     numbered,
     value_of,
     with_outcomes,
@@ -109,7 +110,7 @@ def worse_than_another(
         return [1.0]
     labels = None if clusters is None else cluster_labels(clusters, lengths[0])
     models, counts = _counted(metric, models, statistic)
-    means = counts is not None
+    means = counts is not None and is_mean(metric, statistic)
     if labels is not None and counts is not None:
         labels = [labels[int(at)] for at in np.flatnonzero(counts)]
     compute = statistic or value_of(metric)

@@ -10,7 +10,7 @@ import numpy as np
 from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics import METRICS, wilson
 from paired_scores.metrics.score import resamples_of
-from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, numbered, value_of
+from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, is_mean, numbered, value_of
 
 __all__ = ["cluster_interval"]
 
@@ -72,8 +72,7 @@ def cluster_interval(
     drawn = drawn[np.isfinite(drawn)]
     error = float(drawn.std()) * math.sqrt(count / (count - 1)) if len(drawn) else 0.0
     half = float(student.isf((1 - level) / 2, count - 1)) * error
-    is_share = isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all())
-    if not is_share:
+    if not (is_mean(metric, statistic) and bool(np.isin(outcomes, (0.0, 1.0)).all())):
         return value, value - half, value + half
     if value in (0.0, 1.0):
         return (value, *wilson(value, count, level))

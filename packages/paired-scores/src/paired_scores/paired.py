@@ -140,8 +140,8 @@ def paired_test(
     lengths = sorted({len(outcomes) for outcomes in every})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")
-    means = statistic is None and all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every)
-    if statistic is None and metric not in METRICS and not means:
+    columns = statistic is None and all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every)
+    if statistic is None and metric not in METRICS and not columns:
         raise ValueError(f"metric {metric!r} is unknown and keeps more than a number per sample; cannot test it")
     require_whole(resamples=resamples, permutations=permutations, seed=seed)
     if resamples < 1 or permutations < 1 or not 0 < level < 1:
@@ -149,7 +149,8 @@ def paired_test(
             f"expected resamples >= 1, permutations >= 1 and 0 < level < 1, got {resamples}, {permutations}, {level}"
         )
     labels = None if clusters is None else cluster_labels(clusters, lengths[0])
-    if means:
+    means = columns and is_mean(metric, statistic)
+    if columns:
         counts = with_outcomes(metric, every)
         first, second = ([outcomes[counts] for outcomes in side] for side in (first, second))
         labels = None if labels is None else [labels[sample] for sample in np.flatnonzero(counts)]
@@ -367,6 +368,16 @@ def value_of(metric: str) -> Statistic:
         statistic: Statistic = aggregate
         return statistic
     return lambda outcomes, weights: (weights @ outcomes) / weights.sum(axis=1)
+
+
+def is_mean(metric: str, statistic: Statistic | None = None) -> bool:
+    """Return whether a metric is the mean of one number per sample; a statistic of one's own is not taken for one.
+
+    Example:
+        >>> is_mean("mse"), is_mean("rmse"), is_mean("my score")
+        (True, False, True)
+    """
+    return statistic is None and (metric not in METRICS or METRICS[metric].aggregate is weighted_mean)
 
 
 def direction_of(metric: str, direction: str | None) -> str:
