@@ -24,6 +24,8 @@ from gate_runner.errors import DataError
 from gate_runner.settings import Settings
 from gate_runner.tasks import Job, features, run_task
 from gate_runner.tasks.recipes import is_solved
+from gate_runner.tasks.registry import known_task_type
+from paired_scores import paired_test
 from vision_adapters.losses import IGNORED
 from vision_adapters.patch_ridge import LIFTS, PENALTIES
 from vision_adapters.rows.counting import positive_median
@@ -219,3 +221,9 @@ def test_stored_questions_give_what_those_in_memory_give(
         assert ("texts-train" in store.placed) is sees_texts
         assert outcome.scores == expected.scores
         np.testing.assert_array_equal(outcome.samples, expected.samples)
+
+
+def test_errors_of_depth_are_compared_by_their_mean_over_images() -> None:
+    first, second = np.array([1.0, 4.0, 9.0, 2.0]), np.array([2.0, 5.0, 11.0, 2.0])
+    test = paired_test("rmse", [first], [second], statistic=known_task_type("depth").statistic("rmse"))
+    assert (test.first, test.second, test.difference) == pytest.approx((first.mean(), second.mean(), 1.0))

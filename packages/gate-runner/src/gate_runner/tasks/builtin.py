@@ -210,6 +210,7 @@ TASK_TYPES = (
         "gate_runner.tasks.maps:run_depth",
         readouts="gate_runner.tasks.dense_readouts:worth",
         draw="gate_runner.tasks.drawing:depth",
+        statistics={"rmse": "gate_runner.tasks.maps:mean_over_images"},  # the metric of that name takes a root of means
         gate_recipe="segmentation",
         **_OF_MAPS,
     ),

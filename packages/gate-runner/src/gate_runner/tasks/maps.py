@@ -12,7 +12,7 @@ from itertools import count
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from gate_data.data import Split
@@ -104,6 +104,11 @@ def run(job: Job) -> Outcome:
 def _to_volumes(maps: Shaped[Tensor, "n h w"], split: Split) -> Shaped[Tensor, "v sh w"]:
     assert split.groups is not None
     return tall_maps(maps, split.groups)
+
+
+def mean_over_images(outcomes: Float[np.ndarray, " n"], weights: Float[np.ndarray, "r n"]) -> Float[np.ndarray, " r"]:
+    """The mean of one number per image, of images that are weighted."""
+    return np.asarray(weights @ outcomes / weights.sum(axis=1))
 
 
 def run_depth(job: Job) -> Outcome:
