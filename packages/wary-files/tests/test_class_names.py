@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,32 @@ def test_a_list_of_words_is_in_the_order_of_the_classes(tmp_path: Path) -> None:
     for wrong, message in (("", "it has 2 lists: write FILE.json#NAME"), ("#birds", "3 lines for 2 classes")):
         with pytest.raises(UsageError, match=message):
             names_from_file(Path(f"{file}{wrong}"), IDS)
+
+
+@pytest.mark.parametrize(("folders", "file"), [("NFD", "NFC"), ("NFC", "NFD")])  # macOS names folders by NFD
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("names.txt", "ü\tu with dots\né\te with a stroke\n"),
+        ("names.csv", "ü,u with dots\né,e with a stroke\n"),
+        ("names.json", '{"ü": "u with dots", "é": "e with a stroke"}'),
+    ],
+)
+def test_accents_of_classes_may_be_stored_in_either_way(
+    tmp_path: Path, folders: str, file: str, name: str, text: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(unicodedata.normalize(file, text), encoding="utf-8")  # type: ignore[arg-type]  # a form's name
+    classes = [unicodedata.normalize(folders, letter) for letter in "éü"]  # type: ignore[arg-type]
+    assert names_from_file(path, classes) == ("e with a stroke", "u with dots")
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps([unicodedata.normalize(file, letter) for letter in "üé"]))  # type: ignore[arg-type]
+    assert [unicodedata.normalize("NFC", word) for word in names_from_file(path, classes)] == ["é", "ü"]
+
+
+def test_classes_whose_order_depends_on_how_accents_are_stored_need_names(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("first\nsecond\n")
+    for form in ("NFC", "NFD"):
+        classes = sorted(unicodedata.normalize(form, name) for name in ("éa", "zoo"))  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="one order of the classes"):
+            names_from_file(tmp_path / "names.txt", classes)

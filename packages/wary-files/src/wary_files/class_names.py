@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,9 @@ def laid_in_order(classes: Sequence[str], texts: Sequence[str], where: str) -> t
         return tuple(in_text[name] for name in own)  # the same names, in whichever order
     as_text, numbered = sorted(classes), numbers_of(classes) is not None
     by_parts = in_class_order(classes) if numbered else sorted(classes, key=_by_parts)
-    orders = [by_parts] if numbered else [by_parts, sorted(classes, key=str.casefold)]
+    orders = (
+        [by_parts] if numbered else [by_parts, *(sorted(classes, key=key) for key in (str.casefold, _whole, _apart))]
+    )
     if list(classes) not in (as_text, by_parts) and not numbered:
         orders = []  # somebody gave their order
     if numbered and list(classes) == as_text:
@@ -105,13 +108,23 @@ def laid_in_order(classes: Sequence[str], texts: Sequence[str], where: str) -> t
 
 
 def plain_name(name: str) -> str:
-    """Return a name without its case, with blanks for underscores and hyphens.
+    """Return a name without its case, with blanks for underscores and hyphens; é is one letter, however it is stored.
 
     Example:
         >>> plain_name("Black-footed_Albatross")
         'black footed albatross'
     """
-    return re.sub(r"[\s_-]+", " ", name).strip().casefold()
+    return re.sub(r"[\s_-]+", " ", _whole(name)).strip().casefold()
+
+
+def _whole(text: str) -> str:
+    """Return a text whose letters hold their accents (NFC), as most files have them."""
+    return unicodedata.normalize("NFC", text)
+
+
+def _apart(text: str) -> str:
+    """Return a text whose accents follow their letters (NFD), as macOS names folders."""
+    return unicodedata.normalize("NFD", text)
 
 
 def _by_parts(name: str) -> list[tuple[int, str]]:
@@ -143,8 +156,9 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
         ('owl', 'kite')
     """
     path, chosen = file_and_list(path)
+    given, classes = classes, [_whole(name) for name in classes]
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _whole(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"class names {path}: {getattr(error, 'strerror', None) or error}") from error
     if path.suffix == ".json":
@@ -154,7 +168,7 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
             raise UsageError(f"class names {path}: not JSON ({error})") from error
         where = f"class names {path}"
         if isinstance(content, list) or chosen or _has_lists(content):
-            return laid_in_order(classes, texts_of(content, chosen, where), where)
+            return laid_in_order(given, texts_of(content, chosen, where), where)
         if not isinstance(content, dict) or not all(isinstance(words, str) for words in content.values()):
             raise UsageError(f"{where}: expected an object from the data's names to words, or a list of words")
         return _looked_up(path, content, classes)
@@ -163,7 +177,7 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
     if any(name in by_name for name in classes):
         return _looked_up(path, by_name, classes)
     _refuse_columns(path, lines, set(classes))
-    return laid_in_order(classes, lines, f"class names {path}")
+    return laid_in_order(given, lines, f"class names {path}")
 
 
 def file_and_list(path: str | Path) -> tuple[Path, str]:
