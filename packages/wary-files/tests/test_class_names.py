@@ -169,6 +169,6 @@ def test_accents_of_classes_may_be_stored_in_either_way(
 def test_classes_whose_order_depends_on_how_accents_are_stored_need_names(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("first\nsecond\n")
     for form in ("NFC", "NFD"):
-        classes = sorted(unicodedata.normalize(form, name) for name in ("éa", "zoo"))  # type: ignore[arg-type]
+        classes = sorted(unicodedata.normalize(form, name) for name in ("éa", "zoo"))
         with pytest.raises(UsageError, match="one order of the classes"):
             names_from_file(tmp_path / "names.txt", classes)
