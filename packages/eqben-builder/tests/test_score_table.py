@@ -208,3 +208,19 @@ def test_clusters_are_labels_of_any_kind():
     expected = score_table(SCORES, clusters=[f"v{number:02}" for number in numbers], resamples=50).row("all")
     for labels in (numbers, numbers.tolist(), [(number, "video") for number in numbers.tolist()]):
         assert score_table(SCORES, clusters=labels, resamples=50).row("all") == expected
+
+
+@pytest.mark.parametrize(
+    ("subsets", "aspects", "name"),
+    [
+        (["all", "hard"], None, "all"),
+        (["macro", "hard"], None, "macro"),
+        (["kubric", "kubric/location"], ["location", ""], "kubric/location"),
+    ],
+)
+def test_subsets_that_are_called_as_another_row_are_refused(
+    subsets: list[str], aspects: list[str] | None, name: str
+) -> None:
+    good, bad = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
+    with pytest.raises(ValueError, match=f"called '{name}'"):
+        score_table([good, bad], subsets, aspects)

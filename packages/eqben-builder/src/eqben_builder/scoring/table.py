@@ -228,7 +228,8 @@ def score_table(
         A `ScoreTable`. "all" pools the pairs: there the largest subset speaks for the rest.
 
     Raises:
-        ValueError: Lengths that differ, a pair without a name or label (None, NaN); what `winoground_scores` refuses.
+        ValueError: Lengths that differ, a pair without a name or label (None, NaN), names that would give two rows one
+            name; what `winoground_scores` refuses.
 
     Numerics:
         The bootstrap draws how many pairs of each cell are right in text only, image only, both or neither, from the
@@ -287,6 +288,7 @@ def score_table(
     rows.append(_row("macro", "macro", everyone, ties, macro, macro_draws, held_by_all, tail))
     pooled = _bootstrap(overall.outcomes, everyone, shared, resamples, rng)
     rows.append(_row("all", "all", everyone, ties, overall.outcomes.mean(axis=0), pooled, total, tail))
+    _refuse_twice([row.name for row in rows])
     chance = sum(CHANCE.values()) / 3
     average = share_of(float(macro.mean()), macro_draws.mean(axis=1), chance, held_by_all, tail)
     return ScoreTable(tuple(rows), average, overall.outcomes)
@@ -294,6 +296,16 @@ def score_table(
 
 def _names(values: Sequence[str] | None, n: int, kind: str, default: str) -> list[str]:
     return [default] * n if values is None else [str(name) for name in _labels(values, n, kind)]
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    """Refuse rows of one name: `row` would find the first, a subset called "all" in place of all pairs."""
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(
+            f"subsets: two rows of the table would be called {twice[0]!r}; rename the subset (macro and all are rows "
+            "of their own, SUBSET/ASPECT is an aspect's)"
+        )
 
 
 def _labels(values: Sequence[Hashable], n: int, kind: str) -> list[Hashable]:
