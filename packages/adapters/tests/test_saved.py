@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from vision_adapters import AttentiveHead, HeadClassifier, LinearHead, load_head, save_head, tune, tuning_data
+from vision_adapters.calibration import Calibration
 from vision_adapters.saved import card_digest
 from vision_adapters.tuning.baselines import CacheHead
 
@@ -164,3 +165,19 @@ def test_numbers_that_torch_has_not_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "head.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 4)
     with pytest.raises(ValueError, match=r"head\.safetensors cannot be read"):
         load_head(tmp_path)
+
+
+def test_a_classifiers_temperature_is_kept(tmp_path: Path) -> None:
+    labels = np.arange(60) % 3
+    features = np.eye(3, 8)[labels] + 0.8 * np.random.default_rng(0).normal(size=(60, 8))
+    classifier = HeadClassifier("logistic", calibration="temperature").fit(features, labels)
+    assert classifier.calibration_ is not None
+    assert classifier.calibration_.temperature != 1
+    save_head(classifier, tmp_path, about={"encoder": "mine"})
+    loaded = load_head(tmp_path)
+    kept = Calibration(**loaded.about["calibration"])
+    with torch.no_grad():
+        probabilities = kept.probabilities(loaded.module(torch.tensor(features, dtype=torch.float32)))
+    assert kept == classifier.calibration_
+    assert loaded.about["encoder"] == "mine"
+    assert np.abs(probabilities.numpy() - classifier.predict_proba(features)).max() < 1e-5

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["load_head", "save_head"]
 
 SCHEMA = "vision-adapters/head/1"
+CALIBRATION = "calibration"
+"""What `about` calls a temperature: what a classifier's `predict_proba` divides scores by."""
 TENSORS, CARD = "head.safetensors", "card.json"
 _NUMBERS = (
     torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8,
@@ -38,7 +40,8 @@ class SavedHead:
     """A head that was read from its folder.
 
     `module` is in evaluation mode; `classes` are whose scores these are, in their order, empty where nobody said;
-    `about` is what whoever saved it said besides.
+    `about` is what whoever saved it said besides; ``about["calibration"]`` a classifier's temperature, if it has one:
+    ``Calibration(**about["calibration"]).probabilities(module(features))`` are its probabilities.
     """
 
     module: nn.Module
@@ -56,7 +59,8 @@ def save_head(
     """Write a head into a folder, from which `load_head` makes it again.
 
     Args:
-        head: a `LinearHead`, an `AttentiveHead`, the head of a `Tuned`, or a fitted `HeadClassifier`.
+        head: a `LinearHead`, an `AttentiveHead`, the head of a `Tuned`, or a fitted `HeadClassifier`, whose temperature
+            goes into ``about["calibration"]``.
         folder: made if it is not there; a head in it is written over.
         classes: names, one for each score; by default those that a classifier has.
         about: whatever JSON holds, e.g. which encoder's features it takes.
@@ -73,7 +77,10 @@ def save_head(
         (('cat', 'dog'), torch.Size([2, 4]))
     """
     if not isinstance(head, nn.Module):
+        fitted = getattr(head, "calibration_", None)
         head, classes = _of_classifier(head, classes)
+        if fitted is not None:
+            about = {CALIBRATION: fitted._asdict(), **(about or {})}
     form, content = head_form(head), tensor_bytes(head.state_dict())
     outputs = form.get("outputs", len(classes))
     if classes and len(classes) != outputs:
