@@ -175,9 +175,9 @@ def test_a_classifiers_temperature_is_kept(tmp_path: Path) -> None:
     assert classifier.calibration_.temperature != 1
     save_head(classifier, tmp_path, about={"encoder": "mine"})
     loaded = load_head(tmp_path)
-    kept = Calibration(**loaded.about["calibration"])
+    calibration = Calibration(**loaded.about["calibration"])
     with torch.no_grad():
-        probabilities = kept.probabilities(loaded.module(torch.tensor(features, dtype=torch.float32)))
-    assert kept == classifier.calibration_
+        probabilities = calibration.probabilities(loaded.module(torch.tensor(features, dtype=torch.float32)))
+    assert calibration == classifier.calibration_
     assert loaded.about["encoder"] == "mine"
     assert np.abs(probabilities.numpy() - classifier.predict_proba(features)).max() < 1e-5
