@@ -23,6 +23,10 @@ NEAREST = 128
 _CHUNK = 1024
 _KEPT_EVERY = 50
 """Batches between two writes of the file."""
+_LOOKED_AT = 16
+"""Pairs of a file that are scored again, to know whether the head is the one that scored them."""
+_OFF = 0.02
+"""Standard deviations of the stored scores by which such a pair may differ: batches of other sizes round otherwise."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,12 @@ def score_pairs(
             of image i are rows ``i * captions`` and so on.
         captions: of each image, at least 1.
         batch_size: pairs at once, at least 1.
-        path: where scores are kept while they are computed; what is there already is not computed again.
+        path: where scores are kept while they are computed; what is there already is not computed again, but for 16
+            pairs, by which another head is noticed.
 
     Raises:
-        ValueError: a file of other neighbours or captions; another number of scores than of pairs, or one that is not
-            finite.
+        ValueError: a file of other neighbours, captions or another head; another number of scores than of pairs, or one
+            that is not finite.
 
     Example:
         >>> import torch
@@ -119,28 +124,50 @@ def score_pairs(
     """
     if captions < 1 or batch_size < 1:
         raise ValueError(f"captions and batch_size must be at least 1, got {captions} and {batch_size}")
+    neighbours = neighbours.cpu()
     count, k = neighbours.shape
+    images = torch.arange(count).repeat_interleave(k * captions)
+    rows = (neighbours[..., None] * captions + torch.arange(captions)).flatten()
+
+    def scored(part: Tensor) -> Tensor:
+        with torch.no_grad():
+            values = score(images[part], rows[part]).float().cpu()
+        if values.shape != part.shape or not bool(torch.isfinite(values).all()):
+            raise ValueError(f"expected {len(part)} finite scores, got {tuple(values.shape)} or one that is not finite")
+        return values
+
     scores = torch.full((count * k * captions,), torch.nan)
     if path is not None and Path(path).exists():
         state = _read(Path(path))
         if not torch.equal(state["neighbours"], neighbours) or state["scores"].shape != (count, k, captions):
             raise ValueError(f"{path}: scores of other images or captions; remove it, or name another file")
         scores = state["scores"].flatten()
-    images = torch.arange(count).repeat_interleave(k * captions)
-    rows = (neighbours[..., None].cpu() * captions + torch.arange(captions)).flatten()
+        _refuse_another_head(Path(path), scores, scored)
     missing = torch.nonzero(torch.isnan(scores)).flatten()
     for number, part in enumerate(torch.split(missing, batch_size), start=1):
-        with torch.no_grad():
-            values = score(images[part], rows[part]).float().cpu()
-        if values.shape != part.shape or not bool(torch.isfinite(values).all()):
-            raise ValueError(f"expected {len(part)} finite scores, got {tuple(values.shape)} or one that is not finite")
-        scores[part] = values
+        scores[part] = scored(part)
         if path is not None and number % _KEPT_EVERY == 0:
-            _write(Path(path), {"neighbours": neighbours.cpu(), "scores": scores.view(count, k, captions)})
-    done = PairScores(neighbours.cpu(), scores.view(count, k, captions))
+            _write(Path(path), {"neighbours": neighbours, "scores": scores.view(count, k, captions)})
+    done = PairScores(neighbours, scores.view(count, k, captions))
     if path is not None:
         done.save(path)
     return done
+
+
+def _refuse_another_head(path: Path, scores: Tensor, scored: Callable[[Tensor], Tensor]) -> None:
+    """Score some of a file's pairs again, spread over all that are there."""
+    there = torch.nonzero(~torch.isnan(scores)).flatten()
+    if not len(there):
+        return
+    part = there[:: -(-len(there) // _LOOKED_AT)]
+    spread = float(scores[there].double().std(unbiased=False))
+    off = (scored(part) - scores[part]).abs()
+    if float(off.max()) > _OFF * spread + 1e-6 * float(scores[there].abs().max()):
+        pair = int(part[int(off.argmax())])
+        raise ValueError(
+            f"{path}: scores of another head: pair {pair} has {float(scores[pair]):.6g}, which differs by "
+            f"{float(off.max()):.3g} now; remove it, or name another file"
+        )
 
 
 class Negatives(NamedTuple):
