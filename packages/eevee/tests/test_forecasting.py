@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import eevee
@@ -42,3 +43,16 @@ def test_scores_beyond_the_tables_models_are_doubted() -> None:
 def test_scores_that_fit_no_column_are_refused(scores: dict[str, list[float]], message: str) -> None:
     with pytest.raises(eevee.EeveeError, match=message):
         eevee.forecast(eevee.load_table("gate"), scores, "mine")
+
+
+@pytest.mark.parametrize("ids", [("own/x", "own/x"), ("acc", "x")])
+def test_a_metric_belongs_to_the_benchmark_that_the_table_says(ids: tuple[str, str]) -> None:
+    rng = np.random.default_rng(0)
+    values = 50 + 10 * (rng.normal(size=(12, 1)) + 0.4 * rng.normal(size=(12, 3)))
+    metrics = [eevee.Metric(*ids, "higher"), *(eevee.Metric(key, key, "higher") for key in ("own/y", "z"))]
+    benchmarks = [eevee.Benchmark(metric.benchmark) for metric in metrics]
+    table = eevee.ResultTable("toy", tuple(f"m{i}" for i in range(12)), tuple(metrics), tuple(benchmarks), values)
+    made = eevee.forecast(table, {ids[0]: [55.0]}, "mine")
+    assert made.expected.cells[ids[0]].given
+    assert not made.expected.cells["z"].given
+    assert made.expected == eevee.forecast(table, {ids[1]: [55.0]}, "mine").expected

@@ -45,7 +45,8 @@ def forecast(table: ResultTable, scores: Mapping[str, Sequence[float]], model: s
 
     Args:
         table: results of models on all benchmarks, in one unit.
-        scores: for some metric ids the model's values in the table's unit, of several seeds, which count by their mean.
+        scores: for some metric ids (or ids of benchmarks with one metric) the model's values in the table's unit, of
+            several seeds, which count by their mean.
         model: its name.
         level: share of new models that intervals are meant to hold for.
 
@@ -64,7 +65,10 @@ def forecast(table: ResultTable, scores: Mapping[str, Sequence[float]], model: s
     if not scores:
         raise EeveeError(f"no score of {model!r}; expected some of {', '.join(table.benchmark_ids)}")
     name = f"{model} (new)" if model in table.models else model
-    chosen = list(dict.fromkeys(column.partition("/")[0] for column in scores))
+    owners = {key: key for key in table.benchmark_ids} | {metric.id: metric.benchmark for metric in table.metrics}
+    if unknown := [column for column in scores if column not in owners]:
+        raise EeveeError(f"unknown metric {unknown[0]!r:.80}; the table has: {', '.join(table.metric_ids)}")
+    chosen = list(dict.fromkeys(owners[column] for column in scores))
     means = {column: statistics.fmean(values) for column, values in scores.items()}
     expected = predict(table, chosen, {name: means}, level=level, mean=True).models[name]
     warnings = []
