@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from vision_adapters.error_slices import error_slices
 
@@ -45,3 +49,12 @@ def test_few_errors_make_no_slice_and_odd_input_is_refused() -> None:
         error_slices(rows, np.full(30, 0.5))
     with pytest.raises(ValueError, match="row 2 holds NaN"):
         error_slices(np.where(np.arange(30)[:, None] == 2, np.nan, rows), np.ones(30))
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, pd.Series, "another index"])
+def test_groups_are_taken_by_place_whatever_holds_them(kind: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows, groups = rng.normal(size=(400, 8)), np.repeat(np.arange(80), 5)
+    right = np.where(rows[:, 0] > 1, rng.random(400) < 0.2, rng.random(400) < 0.95)
+    column = pd.Series(groups, index=rng.permutation(400)) if kind == "another index" else kind(groups)
+    assert error_slices(rows, right, groups=column) == error_slices(rows, right, groups=groups.tolist())

@@ -119,3 +119,20 @@ def test_features_without_a_rank_are_refused(value: float) -> None:
             with pytest.raises(ValueError, match=r"(images|texts): row 3 holds NaN or infinity"):
                 take(images, texts)
         side[3] = 1.0
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
+def test_features_of_every_type_are_ranked(kind: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    images, texts = torch.randn(10, 4, generator=generator).to(kind), torch.randn(10, 2, 4, generator=generator)
+    expected = gallery_outcomes(images.float(), texts.to(kind).float(), np.arange(10)), recalls(images.float(), texts)
+    found = gallery_outcomes(images, texts.to(kind).requires_grad_(), np.arange(10)), recalls(images, texts)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert {name: values.tolist() for name, values in ours.items()} == {
+            name: values.tolist() for name, values in theirs.items()
+        }
+
+
+def test_a_gallery_without_images_is_refused() -> None:
+    with pytest.raises(ValueError, match="no row stands in a gallery"):
+        gallery_outcomes(torch.eye(3), torch.eye(3)[:, None], np.arange(0))

@@ -8,9 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from oven_retrieval import Entity, build_kb, build_linker
+from oven_retrieval import Entity, KnowledgeBase, build_kb, build_linker
 from oven_retrieval.evaluation.curves import accuracy_by_popularity
 from oven_retrieval.evidence import name_features
 from oven_retrieval.ranking import Ranking
@@ -236,3 +237,20 @@ def test_a_popularity_below_0_counts_as_none(popularity: float, tmp_path: Path) 
     none = build_kb([Entity(f"Q{i}", name) for i, name in enumerate(names)], tmp_path / "none")
     features = [name_features(build_linker(kb), ["goose", "duck"])[1] for kb in (given, none)]
     np.testing.assert_array_equal(*features)
+
+
+def test_columns_with_an_index_of_their_own_are_taken_by_place():
+    rng = np.random.default_rng(0)
+    linker = build_linker(KnowledgeBase.from_names(["Wood duck", "Goose", "Swan"]))
+    names = ["duck", "gose", "wood swan", "moon"]
+    column = pd.Series(names, index=[3, 2, 1, 0])
+    assert np.array_equal(name_features(linker, column)[1], name_features(linker, names)[1], equal_nan=True)
+    probability, right = rng.random(40), rng.random(40) < 0.5
+    order = rng.permutation(40)
+    curve = risk_coverage(pd.Series(probability, index=order), right)
+    assert all(
+        np.array_equal(ours, theirs) for ours, theirs in zip(curve, risk_coverage(probability, right), strict=True)
+    )
+    right, entities = np.repeat(rng.random(10) < 0.5, 4), [f"Q{i // 4}" for i in range(40)]
+    bins = accuracy_by_popularity(right, np.full(40, 5), pd.Series(entities, index=order))
+    assert bins == accuracy_by_popularity(right, np.full(40, 5), entities)

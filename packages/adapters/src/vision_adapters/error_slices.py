@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
+from paired_scores.labels import cluster_labels
 from paired_scores.metrics.arrays import as_array
 from paired_scores.paired import holm
 from paired_scores.slices import Slice, slice_scores
@@ -74,7 +75,7 @@ def error_slices(
         Slices, the lowest score first; none where fewer than 10 answers of the first half are wrong.
 
     Raises:
-        ValueError: not a number 0 or 1 for each row, features that are NaN or infinite.
+        ValueError: not a number 0 or 1 for each row, features that are NaN or infinite, not a group for each row.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -91,15 +92,16 @@ def error_slices(
         raise ValueError(f"features {rows.shape} and hits {right.shape}: expected [n, d] and a 0 or 1 for each row")
     if not np.isfinite(rows).all():
         raise ValueError(f"features: row {int((~np.isfinite(rows)).any(axis=1).argmax())} holds NaN or infinity")
+    labels = None if groups is None else cluster_labels(groups, len(rows))  # a list: by place, and equal ones alike
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-12)
-    first, second = _halves(len(rows), groups, seed)
+    first, second = _halves(len(rows), labels, seed)
     wrong = first[right[first] == 0]
     count = min(most, len(wrong) // _PER_SLICE)
     if count < 1 or len(second) < 2:
         return []
     numbers = cluster(rows[wrong], count, seed=seed)
     slices = []
-    inner = None if groups is None else [groups[at] for at in second.tolist()]
+    inner = None if labels is None else [labels[at] for at in second.tolist()]
     for number in range(count):
         made_of = rows[wrong[numbers == number]]
         if not len(made_of):
@@ -131,7 +133,5 @@ def _halves(
         return np.sort(order[: count // 2]), np.sort(order[count // 2 :])
     number: dict[Hashable, int] = {}
     of_sample = np.array([number.setdefault(group, len(number)) for group in groups])
-    if len(of_sample) != count:
-        raise ValueError(f"groups: {len(of_sample)} labels for {count} samples; expected one for each")
     in_first = np.isin(of_sample, rng.permutation(len(number))[: len(number) // 2])
     return np.flatnonzero(in_first), np.flatnonzero(~in_first)

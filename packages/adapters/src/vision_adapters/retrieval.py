@@ -45,7 +45,7 @@ def recalls(
         >>> recalls(features, features[:, None], (1,))["i2t_r@1"].tolist()
         [1.0, 1.0, 1.0]
     """
-    _check(images, texts)
+    images, texts = _check(images, texts)
     if min(ks, default=1) < 1:
         raise ValueError(f"ks {list(ks)}: expected numbers of at least 1")
     count, each = texts.shape[:2]
@@ -95,7 +95,7 @@ def gallery_outcomes(
         The outcomes of `IN_GALLERIES`, 0 to 1; NaN for rows that stand in no gallery.
 
     Raises:
-        ValueError: shapes that do not belong together, NaN or infinity.
+        ValueError: shapes that do not belong together, NaN or infinity, or no row in a gallery.
 
     Example:
         >>> features = torch.eye(3)
@@ -105,8 +105,10 @@ def gallery_outcomes(
     Source:
         GATE, image-text tasks: accuracy at 1 and 5 among 64.
     """
-    _check(images, texts)
-    rows = torch.from_numpy(first)
+    images, texts = _check(images, texts)
+    if not len(first):
+        raise ValueError("first: no row stands in a gallery; expected at least one")
+    rows = torch.from_numpy(np.asarray(first, dtype=np.int64))
     order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
     chosen = torch.randint(texts.shape[1], (len(texts),), generator=torch.Generator().manual_seed(1))
     text = texts[torch.arange(len(texts)), chosen]
@@ -134,7 +136,8 @@ def gallery_chances(count: int) -> dict[str, float]:
     return {name: min(1.0, k * gallery) for name, (_, k) in IN_GALLERIES.items()}
 
 
-def _check(images: Tensor, texts: Tensor) -> None:
+def _check(images: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return features without gradients, in float32 at least, of one type; or refuse them."""
     if images.ndim != 2 or texts.ndim != 3 or len(images) != len(texts) or images.shape[1] != texts.shape[2]:
         raise ValueError(
             f"images have shape {tuple(images.shape)}, texts {tuple(texts.shape)}; expected [n, d] and [n, t, d]"
@@ -143,6 +146,8 @@ def _check(images: Tensor, texts: Tensor) -> None:
         wrong = ~torch.isfinite(features).flatten(1).all(dim=1)
         if bool(wrong.any()):  # nothing is better than NaN: each would be found
             raise ValueError(f"{name}: row {int(wrong.nonzero()[0])} holds NaN or infinity, which has no rank")
+    kind = torch.promote_types(torch.promote_types(images.dtype, texts.dtype), torch.float32)
+    return images.detach().to(kind), texts.detach().to(kind)
 
 
 def _found_within(

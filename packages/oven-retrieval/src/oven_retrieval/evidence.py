@@ -44,6 +44,7 @@ def name_features(linker: NameLinker, names: Sequence[str]) -> tuple[Ranking, Fl
         >>> dict(zip(NAME_FEATURES, features[1].round(2).tolist(), strict=True))["bm25: unknown words"]
         1.0
     """
+    names = list(names)  # by place: a pandas series is indexed by its labels
     links = _links_with_rivals(linker, names)
     features = np.full((len(names), len(_KINDS), len(_OF_EACH)), np.nan)
     evidence = _Evidence(linker)

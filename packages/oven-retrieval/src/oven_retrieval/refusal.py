@@ -187,6 +187,7 @@ def risk_coverage(probability: Float64[np.ndarray, " q"], right: Bool[np.ndarray
 
     Source: Geifman and El-Yaniv 2017, section 2; ties are ours.
     """
+    probability = np.asarray(probability, np.float64)  # by place: a pandas series is indexed by its labels
     order = np.argsort(-probability, kind="stable")
     falling, wrong = probability[order], np.cumsum(~np.asarray(right, np.bool_)[order])
     last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True)) if len(falling) else np.zeros(0, np.int64)

@@ -66,6 +66,7 @@ def accuracy_by_popularity(
     right, views = truths(correct, "correct"), as_array(popularity, "popularity").astype(np.float64)
     if right.shape != views.shape or right.ndim != 1:
         raise ValueError(f"correct, popularity: expected one value per question, got {right.shape} and {views.shape}")
+    entities = None if entities is None else list(entities)  # by place: a pandas series is indexed by its labels
     if entities is not None and len(entities) != len(views):
         raise ValueError(f"entities: expected one per question, {len(views)}, got {len(entities)}")
     if len(views) and not views.min() >= 0:
