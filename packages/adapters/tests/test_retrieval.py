@@ -126,8 +126,8 @@ def test_features_of_every_type_are_ranked(kind: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(0)
     images, texts = torch.randn(10, 4, generator=generator).to(kind), torch.randn(10, 2, 4, generator=generator)
     expected = gallery_outcomes(images.float(), texts.to(kind).float(), np.arange(10)), recalls(images.float(), texts)
-    found = gallery_outcomes(images, texts.to(kind).requires_grad_(), np.arange(10)), recalls(images, texts)
-    for ours, theirs in zip(found, expected, strict=True):
+    measured = gallery_outcomes(images, texts.to(kind).requires_grad_(), np.arange(10)), recalls(images, texts)
+    for ours, theirs in zip(measured, expected, strict=True):
         assert {name: values.tolist() for name, values in ours.items()} == {
             name: values.tolist() for name, values in theirs.items()
         }

@@ -156,13 +156,13 @@ def score_pairs(
 
 def _refuse_another_head(path: Path, scores: Tensor, scored: Callable[[Tensor], Tensor]) -> None:
     """Score some of a file's pairs again, spread over all that are there."""
-    there = torch.nonzero(~torch.isnan(scores)).flatten()
-    if not len(there):
+    known = torch.nonzero(~torch.isnan(scores)).flatten()
+    if not len(known):
         return
-    part = there[:: -(-len(there) // _LOOKED_AT)]
-    spread = float(scores[there].double().std(unbiased=False))
+    part = known[:: -(-len(known) // _LOOKED_AT)]
+    spread = float(scores[known].double().std(unbiased=False))
     off = (scored(part) - scores[part]).abs()
-    if float(off.max()) > _OFF * spread + 1e-6 * float(scores[there].abs().max()):
+    if float(off.max()) > _OFF * spread + 1e-6 * float(scores[known].abs().max()):
         pair = int(part[int(off.argmax())])
         raise ValueError(
             f"{path}: scores of another head: pair {pair} has {float(scores[pair]):.6g}, which differs by "
