@@ -12,7 +12,7 @@ from eevee import EeveeError, Outcomes, choose_items, estimate, rank_outcomes, r
 from eevee.cli import main
 from eevee.items.drawing import TRANSLATED, choose_anchors, corrected_mean, doubts, draw_items, leaned
 from eevee.items.irt import fit_abilities, fit_irt, information, sigmoid
-from eevee.items.selection import _estimates, _learn, _plain_error
+from eevee.items.selection import _estimates, _folds, _learn, _plain_error
 
 
 def drawn(models=60, items=1500, seed=0):
@@ -367,3 +367,12 @@ def test_leaning_gains_where_models_are_alike_and_costs_little_beyond():
     alike, better = (np.sqrt(np.mean(np.square(off[kind]), axis=0)) for kind in ("alike", "better"))
     assert alike[0] < 0.98 * alike[1]
     assert better[0] < 1.06 * better[1]
+
+
+def test_the_frontier_of_errors_is_where_they_are_low():
+    bench = outcomes(drawn(models=20, items=60)[2])
+    errors = replace(bench, values=1 - bench.values, direction="lower")
+    for ours, theirs in zip(_folds(errors, "frontier", 0), _folds(bench, "frontier", 0), strict=True):
+        assert [part.tolist() for part in ours] == [part.tolist() for part in theirs]
+    best = int(errors.scores().argmin())
+    assert best in _folds(errors, "frontier", 0)[-1][1]

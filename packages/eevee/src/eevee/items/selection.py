@@ -144,7 +144,8 @@ def _choose(bench: Outcomes, size: int, method: str, level: float, holdout: str,
 def _folds(bench: Outcomes, holdout: str, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Models to learn from, and held-out ones."""
     if holdout == "frontier":
-        rising = rising_folds(bench.scores(), bench.models, bench.benchmark)
+        sign = 1 if bench.direction == "higher" else -1
+        rising = rising_folds(sign * bench.scores(), bench.models, bench.benchmark)
         return [(np.array(train), np.array(held)) for train, held in rising]
     groups = np.array(name_families(bench.models) if holdout == "family" else range(len(bench.models)))
     if not len(groups):
