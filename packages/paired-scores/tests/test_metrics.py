@@ -409,3 +409,15 @@ def test_label_maps_may_have_any_type(metric: str, kind: type) -> None:
     expected = evaluate(metric, masks, targets, resamples=0).value
     assert evaluate(metric, masks.astype(kind), targets.astype(kind), resamples=0).value == expected
     assert evaluate(metric, masks, targets.astype(kind), resamples=0).value == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "targets"),
+    [("roc_auc", 4, [0, 1]), ("roc_auc", 2, [0, 1]), ("macro_f1", 2, [[0, 1], [1, 0]])],
+)
+def test_batches_of_other_columns_are_refused(name: str, columns: int, targets: list[int] | list[list[int]]) -> None:
+    running = RunningScores([name])
+    running.update(np.eye(3), [0, 1, 2])
+    with pytest.raises(ValueError, match="other columns than the batches before"):
+        running.update(np.eye(columns)[:2], targets)
+    assert running.compute()[name].value == 1.0

@@ -141,6 +141,9 @@ class RunningScores:
         """Add samples, as `evaluate` takes them; the place of NaN is that among all samples so far.
 
         Samples that one of the metrics refuses are added to none.
+
+        Raises:
+            ValueError: as `evaluate`; a batch of other columns of labels or scores than the first.
         """
         predicted, true = as_array(predictions, "predictions"), as_array(targets, "targets")
         if predicted.ndim == 0 or true.ndim == 0 or len(predicted) != len(true):
@@ -152,6 +155,12 @@ class RunningScores:
         refuse_nan("predictions", predicted, self.samples)
         refuse_nan("targets", true, self.samples)
         made = [outcomes(predicted, true) for outcomes in self._parts]  # all of them, or none is added
+        for parts, part in zip(self._parts.values(), made, strict=True):
+            if parts and _columns(parts[0]) != _columns(part):
+                raise ValueError(
+                    f"predictions have shape {predicted.shape}, targets {true.shape}: other columns than the batches "
+                    "before; expected one form of all"
+                )
         for parts, part in zip(self._parts.values(), made, strict=True):
             parts.append(part)
         self.samples += len(true)
@@ -168,6 +177,11 @@ class RunningScores:
                 metric.check(outcomes)
             scores[metric.name] = score_outcomes(metric.name, outcomes, seed=seed, resamples=resamples, level=level)
         return scores
+
+
+def _columns(outcomes: Floats) -> tuple[int, ...]:
+    """What has to be equal in all batches; counts of label maps [n, 3, classes] may name more classes later."""
+    return outcomes.shape[1:2] if outcomes.shape[1:2] == (3,) else outcomes.shape[1:]
 
 
 def _joined(parts: list[Floats]) -> Floats:
