@@ -337,3 +337,13 @@ def test_samples_of_an_impossible_spread_are_refused(spread: float) -> None:
     """A negative spread was squared, and gave the samples of the positive one."""
     with pytest.raises(ValueError, match=f"the spread must be a finite number of at least 0, not {spread}"):
         samples_needed(spread, 0.02)
+
+
+def test_answers_that_are_all_right_do_not_make_one_sample_enough() -> None:
+    alone = power_of_outcomes("acc@1", [np.ones(50)])
+    assert alone.samples_needed > 50
+    assert alone.power < 0.5
+    pair = power_of_outcomes("acc@1", [np.ones(50)], [np.ones(50)])
+    assert 0 < pair.smallest < alone.smallest
+    grouped = power_of_outcomes("acc@1", [np.ones(50)], [np.ones(50)], clusters=np.arange(50) // 5)
+    assert grouped.smallest == pytest.approx(5 * pair.smallest)

@@ -11,7 +11,7 @@ import numpy as np
 
 from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics.score import resamples_of
-from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, numbered, value_of, with_outcomes
+from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, is_mean, numbered, value_of, with_outcomes
 
 __all__ = ["power_of_outcomes", "samples_needed"]
 
@@ -62,6 +62,8 @@ def power_of_outcomes(
     times $\sqrt n$), $\tau$ that of seeds and S seeds, the difference's error is $\sqrt{\sigma^2 / n + \tau^2 / S}$. A
     two-sided test of level $\alpha$ sees a difference d with probability $\Phi(d / \text{error} - z_{1 - \alpha / 2})$:
     a normal approximation, rough below about 30 samples or 5 wrong answers.
+
+    Where no resample varies, such as of answers that are all right, shares count as with half a sample that differs.
 
     With ``clusters``, whole clusters are drawn, and the samples needed are in clusters as large as these. With few
     clusters, Student's quantiles make less of them than the normal ones here.
@@ -115,6 +117,12 @@ def power_of_outcomes(
         check_several(labels)
     at = None if labels is None else numbered(labels)
     by_seed, error = _by_seed(statistic or value_of(metric), sides, seed, at)
+    if (
+        error == 0
+        and is_mean(metric, statistic)
+        and all(np.isin(values, (0.0, 1.0)).all() for side in sides for values in side)
+    ):
+        error = math.sqrt(0.5) / (len(sides[0][0]) if at is None else int(at.max()) + 1)
     count, seeds = len(sides[0][0]), len(by_seed)
     spread = error * math.sqrt(count) * unrelated
     between = float(np.std(by_seed, ddof=1)) * unrelated if seeds > 1 else None
