@@ -13,6 +13,7 @@ Each page runs in a process and a temporary folder of its own; the site shows wh
 
     hatch run test:python website/tutorials.py [PAGE ...]  compares; status 1 where one differs
     hatch run test:python website/tutorials.py --write [PAGE ...]  writes into the pages what they print
+    hatch run test:python website/tutorials.py --alone [PAGE ...]  compares, each in an environment of what it installs
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```(\w*)(.*)$")
 TITLE = re.compile(r'title="([^"]+)"')
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+INSTALLS = re.compile(r"^`pip install ([^`]+)`, in the root of \[a clone\]", re.MULTILINE)
+"""The line by which a page says what it needs."""
 DURATION = re.compile(r"\d+(?:\.\d+)? s\b")
 
 
@@ -206,11 +209,31 @@ def run_page(path: Path, *, write: bool) -> list[str]:
     ]
 
 
+def installed(page: str) -> list[str]:
+    r"""Return what a page's install line names, its braces expanded as a shell does; nothing without such a line.
+
+    Example:
+        >>> installed("# A\n\n`pip install ./packages/{a,b} c`, in the root of [a clone](i.md).\n")
+        ['./packages/a', './packages/b', 'c']
+    """
+    line = INSTALLS.search(page)
+    words = line[1].split() if line else []
+    return [f"{start}{part}" for word in words for start, part in _expanded(word)]
+
+
+def _expanded(word: str) -> list[tuple[str, str]]:
+    if word.endswith("/*"):
+        return [("./packages/", path.name) for path in sorted((ROOT / word[:-2]).iterdir()) if path.is_dir()]
+    start, _, rest = word.partition("{")
+    return [(start, part) for part in rest.removesuffix("}").split(",")]
+
+
 def main() -> None:
     """Run the pages that are named, or all, each in a process of its own."""
     reader = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     reader.add_argument("pages", nargs="*", type=Path)
     reader.add_argument("--write", action="store_true", help="write what the pages print now into them")
+    reader.add_argument("--alone", action="store_true", help="in an environment of what the page's install line names")
     reader.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = reader.parse_args()
     if arguments.here:
@@ -218,9 +241,10 @@ def main() -> None:
         wrong = run_page(page.resolve(), write=arguments.write)
         raise SystemExit("\n".join(wrong) if wrong else 0)
     failed = 0
-    for page in arguments.pages or pages():
+    chosen = [page for page in arguments.pages or pages() if not arguments.alone or installed(page.read_text("utf-8"))]
+    for page in chosen:
         start = time.perf_counter()
-        done = start_page(page, write=arguments.write)
+        done = _started_alone(page) if arguments.alone else start_page(page, write=arguments.write)
         print(f"{page.name:28} {'ok' if done.returncode == 0 else 'FAILED'} {time.perf_counter() - start:6.1f} s")
         if done.returncode:
             failed += 1
@@ -228,9 +252,20 @@ def main() -> None:
     raise SystemExit(failed > 0)
 
 
-def start_page(page: Path, *, write: bool = False) -> subprocess.CompletedProcess[str]:
+def _started_alone(page: Path) -> subprocess.CompletedProcess[str]:
+    sys.path.insert(0, str(ROOT))
+    from website.packages import environment
+
+    needs = installed(page.read_text("utf-8"))
+    tools = ["uv", "hatchling"]  # for a page that installs a package of its own
+    with tempfile.TemporaryDirectory() as folder:
+        pins = ["--constraint", str(ROOT / "constraints.txt")]
+        return start_page(page, python=environment(Path(folder) / "alone", sys.executable, [*pins, *needs, *tools]))
+
+
+def start_page(page: Path, *, write: bool = False, python: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run one page in a process of its own, which finds what the page installs into its folder ``installed``."""
-    words = [sys.executable, __file__, "--here", *(["--write"] if write else []), str(page.resolve())]
+    words = [str(python or sys.executable), __file__, "--here", *(["--write"] if write else []), str(page.resolve())]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     environ |= {
         "PYTHONPATH": f"installed{os.pathsep}.",
