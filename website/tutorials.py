@@ -217,7 +217,7 @@ def installed(page: str) -> list[str]:
         ['./packages/a', './packages/b', 'c']
     """
     line = INSTALLS.search(page)
-    words = line[1].split() if line else []
+    words = line[1].replace("'", "").split() if line else []
     return [f"{start}{part}" for word in words for start, part in _expanded(word)]
 
 
