@@ -81,6 +81,20 @@ def test_every_item_asked_is_the_mean_itself():
     assert estimates[-1] == (pytest.approx(values.mean()), estimates[-1].value, estimates[-1].value, 50)
 
 
+@pytest.mark.parametrize("direction", ["higher", "lower"])
+def test_missing_outcomes_leave_the_error_of_every_item_asked_at_nothing(direction):
+    """They counted as 0, which is the best where lower outcomes are better, and the worst where higher ones are."""
+    generator = np.random.default_rng(0)
+    chance = sigmoid(np.add.outer(generator.normal(size=12), generator.normal(size=60)))
+    values = (generator.random(chance.shape) < chance).astype(float)
+    values[generator.random(values.shape) < 0.2] = np.nan
+    toy = Outcomes(
+        "toy", tuple(f"m{i}" for i in range(12)), tuple(f"i{j}" for j in range(60)), values, direction=direction
+    )
+    bank = choose_items({"toy": toy}, method="adaptive", count=60).benchmarks["toy"]
+    assert bank.error == pytest.approx(0, abs=1e-9)
+
+
 def test_boundaries_are_crossed_as_often_as_was_spent():
     """Fresh paths cross the boundaries of four looks as often as the spending function says, and one look is normal."""
     times, shares = np.array([10.0, 30.0, 35.0, 100.0]), (0.1, 0.3, 0.35, 1.0)

@@ -191,10 +191,14 @@ def _learn(
 
 
 def _asked(bank: BenchmarkItems, values: Float[np.ndarray, " items"], size: int, seed: int) -> tuple[float, float]:
-    """What an adaptive test of so many items says of a model, and half its interval; NaN counts as not solved."""
+    """What an adaptive test of so many items says of a model, and half its interval.
+
+    A missing outcome counts as the mean of the others, which is the model's score.
+    """
+    answers = np.where(np.isnan(values), np.nanmean(values), values)
     test = adaptive_test(bank, until=0.0, most=size, seed=seed)
     while block := test.next_block():
-        test.tell(np.nan_to_num(values[block]))
+        test.tell(answers[block])
     score = test.known()
     return score.value, (score.high - score.low) / 2
 
