@@ -238,7 +238,7 @@ def test_two_tables_whose_models_overlap_in_part(tmp_path, capsys):
 def test_a_table_of_one_model_a_board_without_a_shared_task_and_ties_everywhere(tmp_path, capsys):
     single = board(tmp_path / "one.csv", "a", "xyz")
     for argv in (["check", "--table", single], ["select", "-k", "1", "--table", single], ["rank", single]):
-        assert "the table has 1 models; expected at least 5" in command(capsys, *argv, "--direction", "higher")
+        assert "the table has 1 model; expected at least 5" in command(capsys, *argv, "--direction", "higher")
     rows = [f"m{row}," + ",".join("1" if column // 3 == row else "" for column in range(15)) for row in range(5)]
     (tmp_path / "apart.csv").write_text("\n".join(["model," + ",".join(f"t{i}" for i in range(15)), *rows]))
     apart = command(capsys, "rank", str(tmp_path / "apart.csv"), "--direction", "higher")
@@ -277,7 +277,7 @@ def test_hostile_names_on_the_page_and_in_pictures(tmp_path, capsys):
 
 
 BAD = {
-    "one model": ("rank one.csv", r"one\.csv: the table has 1 models; expected at least 5"),
+    "one model": ("rank one.csv", r"one\.csv: the table has 1 model; expected at least 5"),
     "nobody shares a task": ("rank alone.csv", r"no two models share 3 tasks: there is nothing to rank them by"),
     "no model in both tables": ("rank left.csv other.csv", r"no model is in all of these tables"),
     "one model's outcomes": ("items --outcomes one.npz", r"'toy': 1 models; expected at least 5"),
