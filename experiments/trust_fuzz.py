@@ -283,7 +283,7 @@ def runner_tar() -> tuple[list[bytes], Read]:
 
 def runner_results() -> tuple[list[bytes], Read]:
     from gate_runner.runs.results import Result
-    from gate_runner.tasks.score import Score
+    from gate_runner.tasks.job import Score
 
     scores = (Score("acc@1", "higher", 0.5, 0.4, 0.6, 0.1),)
     result = Result("digits", "digits", "image-classification", "built-in", 0, "ok", scores=scores)
@@ -535,7 +535,7 @@ def runner_folders() -> tuple[list[bytes], Read]:
     from gate_runner.runs.folder import RunFolder
     from gate_runner.runs.results import SCHEMA, Result
     from gate_runner.runs.stored import read_runs
-    from gate_runner.tasks.score import Score
+    from gate_runner.tasks.job import Score
 
     scores = (Score("acc@1", "higher", 0.5, 0.4, 0.6, 0.1),)
     digits_result = Result("digits", "digits", "image-classification", "built-in", 0, "ok", scores=scores,

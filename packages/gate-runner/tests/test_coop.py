@@ -497,7 +497,7 @@ def test_crops_are_of_half_the_area_or_more() -> None:
 
 def made(name: str, method: str, seed: int, shots: int = 16, **values: float) -> Result:
     """A finished result of a unit, its scores in percent."""
-    from gate_runner.tasks.score import Score
+    from gate_runner.tasks.job import Score
 
     protocol = "base-to-new" if "base" in values else "few-shot"
     scores = tuple(Score(metric, "higher", value / 100, 0, 1, 0.1) for metric, value in values.items())

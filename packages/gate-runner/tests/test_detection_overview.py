@@ -18,7 +18,7 @@ from gate_runner.reports.forms import as_latex, as_markdown
 from gate_runner.reports.page import build_page
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import StoredRun
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Score
 
 MANIFEST = {"identity": {"encoder": {"spec": "hf-detector:tiny", "provides": []}}, "runs": []}
 

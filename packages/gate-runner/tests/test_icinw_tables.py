@@ -33,7 +33,7 @@ from gate_runner.tasks.elevater.tables import (
     records_of,
     wins,
 )
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Score
 
 
 def cell(dataset: str, shots: int, knowledge: str = "none", seed: int = 0, init: str = "language") -> Cell:

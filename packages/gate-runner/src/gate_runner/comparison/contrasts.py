@@ -16,8 +16,8 @@ from gate_runner.runs.item_subsets import ESTIMATED, samples_asked
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import Stored, StoredRun, at_readouts, read_runs
 from gate_runner.settings import Settings
+from gate_runner.tasks.job import Score
 from gate_runner.tasks.registry import known_task_type
-from gate_runner.tasks.score import Score
 from paired_scores.paired import PairedTest, holm, paired_test
 
 

@@ -11,7 +11,7 @@ from gate_data.boxes.objects import Objects, checked_detections
 from gate_data.ragged import Ragged
 from gate_runner.detection.coco_map import CocoMetrics, coco_metrics
 from gate_runner.errors import DataError, UsageError
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Score
 from paired_scores.metrics import wilson
 from vision_adapters.detection import match_detections
 from vision_adapters.detection.average_precision import at_half, at_three_quarters, mean_average_precision

@@ -10,7 +10,7 @@ from gate_runner.errors import DataError, UsageError
 from gate_runner.exporting.model import Files, ModelName, published
 from gate_runner.reports.scores import number
 from gate_runner.runs.stored import StoredRun
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Score
 
 _EXPLAINED = (
     "Means over seeds; intervals are over test samples; chance is what a model scores that never sees the image."

@@ -18,7 +18,7 @@ from gate_runner.importing.entry import Entry, Reading, Rows, named
 from gate_runner.machine.resources import command
 from gate_runner.runs.folder import RunFolder, portable
 from gate_runner.runs.results import IMPORTED, SCHEMA, Result
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Score
 from wary_files.limits import refuse_special, within
 from wary_files.text import parsed_json
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gate_data.ragged import Outcomes, Ragged
 from gate_runner.errors import DataError
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Score
 from wary_files.limits import refuse_special
 
 SCHEMA = "gate-runner/result/4"

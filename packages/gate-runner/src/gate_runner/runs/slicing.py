@@ -18,8 +18,7 @@ from paired_scores.slices import Slices, slice_scores
 
 if TYPE_CHECKING:
     from gate_data.data import Data
-    from gate_runner.tasks.job import Outcome
-    from gate_runner.tasks.score import Score
+    from gate_runner.tasks.job import Outcome, Score
 
 COLUMNS, VALUES = "column_names", "column_values"
 """Keys of what is known of each test sample, in the file of its outcomes."""

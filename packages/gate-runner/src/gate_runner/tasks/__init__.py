@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.job import Job, Outcome, Score
 from gate_runner.tasks.registry import find_task_type, run_task, task_types
-from gate_runner.tasks.score import Score
 from gate_runner.tasks.task import Drawing, TaskType
 from vision_adapters.progress import Progress
 

@@ -14,8 +14,7 @@ from torch import Tensor
 from gate_data.data import Split
 from gate_runner.errors import DataError
 from gate_runner.tasks.features import different_texts, embedded, pooled
-from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Job, Outcome, Score
 from gate_runner.tasks.task import Details
 from oven_retrieval import KnowledgeBase, build_linker
 from oven_retrieval.evaluation import Estimate, Prediction, Reference, accuracy, harmonic_mean, outcomes, split_scores

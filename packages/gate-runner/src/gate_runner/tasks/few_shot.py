@@ -21,9 +21,8 @@ from gate_runner.settings.values import ensemble_in
 from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of, shown
 from gate_runner.tasks.fitting import fit_head
-from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.job import Job, Outcome, Score
 from gate_runner.tasks.losses_on_test import alike, losses_on_test
-from gate_runner.tasks.score import Score
 from gate_runner.tasks.scoring import with_chance
 from gate_runner.tasks.task import Drawing
 from gate_runner.tasks.training import ensemble_rows

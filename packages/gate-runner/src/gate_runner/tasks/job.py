@@ -1,4 +1,4 @@
-"""What a task is given, and what it gives back."""
+"""What a task is given, and what it gives back: scores among it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gate_runner.benchmark import Benchmark
 from gate_runner.settings import Settings
-from gate_runner.tasks.score import Score
 from vision_adapters.progress import Progress
 
 if TYPE_CHECKING:  # they import torch, which the process that only watches over others does without
@@ -129,6 +128,31 @@ class Job:
     def training(self) -> Mapping[str, Any]:
         """The benchmark's numbers for training."""
         return self.benchmark.training
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric's value on the test split.
+
+    Args:
+        metric: its name.
+        direction: ``"higher"`` or ``"lower"`` is better.
+        value: the estimate.
+        low: lower end of the 95 % bootstrap interval over test samples; NaN if an imported score has none.
+        high: upper end; NaN likewise.
+        chance: what the best prediction scores that never looks at the image; NaN if an imported score has none.
+
+    Example:
+        >>> Score("acc@1", "higher", 0.8, 0.7, 0.9, 0.1).chance
+        0.1
+    """
+
+    metric: str
+    direction: str
+    value: float
+    low: float
+    high: float
+    chance: float
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gate_runner.tasks.job import Job
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Job, Score
 from paired_scores.metrics import score_outcomes
 from paired_scores.metrics.score import resamples_of
 from vision_adapters.rows import Rows

@@ -10,8 +10,7 @@ from torch import Tensor
 from eqben_builder import WinogroundScores, winoground_scores
 from eqsim.functional import equivariance_score
 from gate_runner.tasks.features import embedded, pooled
-from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Job, Outcome, Score
 
 
 def run(job: Job) -> Outcome:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from torch import Tensor
 
-from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.job import Job, Outcome, Score
 from gate_runner.tasks.predicted import best, confident, distributions
-from gate_runner.tasks.score import Score
 from paired_scores.metrics import Score as Estimate
 from paired_scores.metrics import evaluate, score_outcomes
 from paired_scores.metrics.definitions import hits_at

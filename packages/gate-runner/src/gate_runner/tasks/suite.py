@@ -20,8 +20,7 @@ from gate_runner.plugins import own_model
 from gate_runner.suites.questions import QuestionPictures, Questions
 from gate_runner.tasks.drawing import shown
 from gate_runner.tasks.features import cut_texts, pooled
-from gate_runner.tasks.job import Job, Outcome
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Job, Outcome, Score
 from gate_runner.tasks.task import Details, Drawing
 from vision_features.features import digests_of
 

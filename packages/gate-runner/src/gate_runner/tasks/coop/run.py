@@ -21,9 +21,8 @@ from gate_runner.tasks.coop.points import CARRIED, PROJECTION, TOWERS, ZERO_SHOT
 from gate_runner.tasks.coop.towers import fit_towers
 from gate_runner.tasks.coop.views import features_of
 from gate_runner.tasks.features import Embedder
-from gate_runner.tasks.job import Job, Outcome
+from gate_runner.tasks.job import Job, Outcome, Score
 from gate_runner.tasks.predicted import best, confident
-from gate_runner.tasks.score import Score
 from gate_runner.tasks.scoring import outcome_of
 from knowledge_prompts.class_words import ClassWords
 from knowledge_prompts.encoding.distinct import indistinct_classes

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gate_runner.errors import DataError
-from gate_runner.tasks.score import Score
+from gate_runner.tasks.job import Score
 from paired_scores.metrics import score_outcomes
 from paired_scores.metrics.arrays import UndefinedMetricError
 from vision_adapters.losses import IGNORED
