@@ -181,10 +181,10 @@ def _with_start(after: str, before: str) -> str:
     from vision_features.encoders.named import read_card, share_of
 
     folder, equals, _ = after.removeprefix("tuned:").partition("=")
-    place = Path(share_of(folder)[0])
-    if equals or (place / "manifest.json").is_file() or not (place / "card.json").is_file():
+    trained = Path(share_of(folder)[0])
+    if equals or (trained / "manifest.json").is_file() or not (trained / "card.json").is_file():
         return after
-    same = read_card(place)["encoder"]["spec"] == before
+    same = read_card(trained)["encoder"]["spec"] == before
     return f"tuned:{folder}={before}" if same else f"tuned:{folder}"
 
 
