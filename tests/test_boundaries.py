@@ -106,6 +106,18 @@ def names_in(source: str) -> set[str]:
     return names
 
 
+def needed_to_collect(source: str) -> tuple[set[str], list[str]]:
+    """Top-level names that a test module imports as it is read, and those that it skips itself without."""
+    names: set[str] = set()
+    skipped: list[str] = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= names_in(ast.unparse(node)) - set(skipped)
+        elif isinstance(node, ast.Expr | ast.Assign):
+            skipped += re.findall(r"importorskip\('(\w+)", ast.unparse(node))
+    return names, skipped
+
+
 def project_of(folder: str) -> dict[str, Any]:
     """The [project] table of a package."""
     return tomllib.loads((ROOT / "packages" / folder / "pyproject.toml").read_text())["project"]  # type: ignore[no-any-return]
@@ -168,6 +180,17 @@ def test_a_library_imports_those_of_its_arrows_and_no_other(folder: str) -> None
 def test_what_a_package_imports_is_declared(folder: str) -> None:
     imports = imported_names(folder) - set(IMPORT_NAMES.values()) - IF_INSTALLED.get(folder, set())
     assert undeclared(imports, declared(folder)) == set()
+
+
+@pytest.mark.parametrize("folder", LIBRARIES)
+def test_tests_of_a_library_are_read_where_it_is_installed_alone(folder: str) -> None:
+    ours = {IMPORT_NAMES[folder], *(IMPORT_NAMES[name] for name in below(folder))}
+    for path in sorted((ROOT / "packages" / folder / "tests").rglob("*.py")):
+        names, skipped = needed_to_collect(path.read_text())
+        present = {"": [*declared(folder)[""], "pytest", "hypothesis", *skipped]}
+        for name in ARROWS[folder]:
+            present[name] = declared(name)[""]
+        assert undeclared(names - ours, present) == set(), path.name
 
 
 @pytest.mark.parametrize("folder", LIBRARIES)
@@ -238,6 +261,12 @@ class TestTheTests:
     def test_an_import_that_is_not_declared_is_seen(self) -> None:
         assert undeclared({"os", "yaml", "PIL"}, {"": ["Pillow>=11"]}) == {"yaml"}
         assert undeclared({"yaml", "PIL"}, {"": ["Pillow>=11"], "yaml": ["PyYAML"]}) == set()
+
+    def test_an_import_of_a_test_module_is_seen(self) -> None:
+        source = "import numpy\n{}import pandas\ndef test_it():\n    import torch\n"
+        assert needed_to_collect(source.format("")) == ({"numpy", "pandas"}, [])
+        skipping = "pytest.importorskip('pandas')\n"
+        assert needed_to_collect(source.format(skipping)) == ({"numpy"}, ["pandas"])
 
     def test_every_module_is_looked_at(self) -> None:
         assert "gate_runner.executors.run" in modules_of("gate-runner")

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from oven_retrieval import Entity, KnowledgeBase, build_kb, build_linker
@@ -240,6 +239,7 @@ def test_a_popularity_below_0_counts_as_none(popularity: float, tmp_path: Path) 
 
 
 def test_columns_with_an_index_of_their_own_are_taken_by_place():
+    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     linker = build_linker(KnowledgeBase.from_names(["Wood duck", "Goose", "Swan"]))
     names = ["duck", "gose", "wood swan", "moon"]
