@@ -120,7 +120,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         worse_than_another("acc@1", [[np.ones(3)], [np.ones(3), np.ones(3)]])
     with pytest.raises(ValueError, match=r"\[3, 4\] outcomes; expected the same number of samples"):
         worse_than_another("acc@1", [[np.ones(3)], [np.ones(4)]])
-    with pytest.raises(ValueError, match="permutations >= 1"):
+    with pytest.raises(ValueError, match="permutations is 0; expected a whole number of at least 1"):
         worse_than_another("acc@1", [[np.ones(3)], [np.ones(3)]], permutations=0)
 
 

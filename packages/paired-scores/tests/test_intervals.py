@@ -1,13 +1,25 @@
 from __future__ import annotations
 
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from paired_scores.metrics import RunningScores, evaluate, paired_difference, score_outcomes
+from paired_scores import by_class, paired_test, power_of_outcomes, worse_than_another
+from paired_scores.clusters import cluster_interval
+from paired_scores.metrics import (
+    METRICS,
+    RunningScores,
+    calibration_error,
+    evaluate,
+    paired_difference,
+    score_outcomes,
+)
+from paired_scores.metrics.arrays import UndefinedMetricError
 from paired_scores.metrics.score import wilson
+from paired_scores.slices import slice_scores
 
 
 @pytest.mark.parametrize("n", [5, 6, 10, 20, 50, 200])
@@ -198,3 +210,62 @@ def test_wilson_refuses_what_is_not_a_share(share: float, trials: float, level: 
     with pytest.raises(ValueError, match=r"expected a share in \[0, 1\], trials above 0 and a level in \(0, 1\), got "):
         wilson(share, trials, level)
     assert wilson(1 + 1e-12, 10)[1] == 1.0
+
+
+FORMS = {
+    (6,): ("accuracy", "acc@1", "acc@5", "brier", "log_loss", "mae", "mse", "rmse"),
+    (6, 2): ("mean_per_class", "calibration_error", "r2", "spearman", "macro_f1", "micro_f1", "quadratic_kappa"),
+    (6, 2, 2): ("map_11point", "map_11point_elevater", "roc_auc", "average_precision", "macro_f1", "micro_f1"),
+    (6, 3, 2): ("miou", "miou_foreground", "mean_acc", "overall_acc", "dice"),
+    (6, 1): (),
+    (6, 3): (),
+    (6, 2, 2, 2): (),
+}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_outcomes_of_another_form_or_without_a_value_are_refused(metric: str) -> None:
+    for form, metrics in FORMS.items():
+        outcomes = np.random.default_rng(0).integers(0, 2, form).astype(float)
+        if metric not in metrics:
+            for call in (
+                lambda outcomes=outcomes: score_outcomes(metric, outcomes, resamples=9),
+                lambda outcomes=outcomes: paired_difference(metric, outcomes, outcomes, resamples=9),
+                lambda outcomes=outcomes: paired_test(metric, [outcomes], [outcomes], resamples=9, permutations=9),
+                lambda outcomes=outcomes: cluster_interval(metric, outcomes, range(6), resamples=9),
+            ):
+                with pytest.raises(ValueError, match="outcomes have shape"):
+                    call()
+        else:
+            outcomes.flat[3] = np.nan
+            for call in (
+                lambda outcomes=outcomes: score_outcomes(metric, outcomes, resamples=9),
+                lambda outcomes=outcomes: paired_difference(metric, outcomes, outcomes, resamples=9),
+            ):
+                with pytest.raises(UndefinedMetricError, match=r"the outcome of sample \d is NaN"):
+                    call()
+    own = evaluate("accuracy", [0, 1, 1, 0], [0, 1, 0, 1], resamples=0).outcomes
+    assert score_outcomes("accuracy", own).value == 0.5
+
+
+def test_no_outcomes_have_no_difference() -> None:
+    with pytest.raises(ValueError, match="there are no outcomes to score"):
+        paired_difference("accuracy", np.empty(0), np.empty(0))
+
+
+@pytest.mark.parametrize("seed", [-1, 2.5, True, "7"])
+def test_seeds_that_are_none_are_refused_by_name(seed: Any) -> None:
+    right = np.array([1.0, 0.0, 1.0, 1.0])
+    for call in (
+        lambda: evaluate("accuracy", [0, 1], [0, 1], seed=seed),
+        lambda: by_class([0, 1], [0, 1], 2, seed=seed),
+        lambda: paired_difference("accuracy", right, right, seed=seed),
+        lambda: paired_test("accuracy", [right], [1 - right], seed=seed),
+        lambda: worse_than_another("accuracy", [[right], [1 - right]], seed=seed),
+        lambda: cluster_interval("accuracy", right, range(4), seed=seed),
+        lambda: slice_scores("accuracy", right, list("abab"), seed=seed),
+        lambda: power_of_outcomes("accuracy", [right], seed=seed),
+        lambda: calibration_error([[0.5, 0.5]], [0], seed=seed),
+    ):
+        with pytest.raises(ValueError, match="seed is"):
+            call()

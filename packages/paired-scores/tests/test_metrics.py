@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paired_scores.metrics import METRICS, RunningScores, evaluate, paired_difference, score_outcomes
+from paired_scores.metrics import METRICS, RunningScores, by_class, evaluate, paired_difference, score_outcomes
 from paired_scores.metrics.arrays import as_array
 from paired_scores.metrics.ranking import (
     weighted_11point,
@@ -395,8 +395,9 @@ def test_every_interval_refuses_a_level_that_is_none(level: float, resamples: in
         lambda: score_outcomes("accuracy", outcomes, **how),
         lambda: paired_difference("accuracy", outcomes, outcomes, **how),
         lambda: evaluate("accuracy", [0, 1], [0, 1], **how),
+        lambda: by_class([0, 1], [0, 1], 2, **how),
     ):
-        with pytest.raises(ValueError, match="expected 0 < level < 1 and resamples >= 0"):
+        with pytest.raises(ValueError, match=r"(level|resamples) is .*; expected a (whole )?number"):
             call()
 
 

@@ -183,5 +183,34 @@ def test_a_metric_of_which_lower_is_better_needs_no_direction() -> None:
 
 @pytest.mark.parametrize("given", [{"level": 95}, {"level": 0}, {"resamples": 0}, {"permutations": 0}])
 def test_slices_refuse_numbers_that_give_intervals_of_nothing(given: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"expected 0 < level < 1, resamples >= 2 and permutations >= 1, got "):
+    with pytest.raises(ValueError, match=rf"{next(iter(given))} is \d+; expected a"):
         slice_scores("acc@1", np.tile([1.0, 0.0], 20), ["a", "b"] * 20, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(1, "1"), (None, "None"), (float("nan"), "nan"), (1, True), (1, 1.0), (0.0, -0.0)]
+)
+def test_labels_that_a_reader_cannot_tell_are_no_two_slices(first: object, second: object) -> None:
+    """1 and "1" were one slice of both, 1 and True two slices of one value."""
+    with pytest.raises(ValueError, match=r"both called|in two forms"):
+        slice_scores("acc@1", np.tile([1.0, 0.0], 20), [first, second] * 20, permutations=9)
+
+
+def test_samples_without_an_outcome_count_in_no_slice_of_any_metric() -> None:
+    outcomes = np.random.default_rng(0).random(40).round()
+    outcomes[3] = np.nan
+    for metric in ("acc@1", "mae", "mine", "rmse"):
+        rows = slice_scores(metric, outcomes, ["a", "b"] * 20, permutations=9).rows
+        mean = float(np.nanmean(outcomes[1::2]))
+        assert rows[1].value == pytest.approx(mean**0.5 if metric == "rmse" else mean)
+        value, low, high = cluster_interval(metric, outcomes, np.repeat(np.arange(10), 4), resamples=99)
+        mean = float(np.nanmean(outcomes))
+        assert value == pytest.approx(mean**0.5 if metric == "rmse" else mean)
+        assert low < value < high
+    outcomes[3] = np.inf
+    for call in (
+        lambda: slice_scores("mine", outcomes, ["a", "b"] * 20, permutations=9),
+        lambda: cluster_interval("mine", outcomes, np.repeat(np.arange(10), 4)),
+    ):
+        with pytest.raises(ValueError, match="sample 3 has the outcome inf; expected a finite number"):
+            call()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from paired_scores.labels import check_several, cluster_labels
-from paired_scores.metrics.arrays import require_whole
+from paired_scores.metrics.arrays import require_sampling
 from paired_scores.metrics.score import resamples_of
 from paired_scores.paired import (
     CELLS,
@@ -103,9 +103,7 @@ def worse_than_another(
     lengths = sorted({len(outcomes) for seeds in models for outcomes in seeds})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")
-    require_whole(seed=seed, permutations=permutations, resamples=resamples)
-    if permutations < 1 or resamples < 1:
-        raise ValueError(f"expected permutations >= 1 and resamples >= 1, got {permutations}, {resamples}")
+    require_sampling(seed=seed, permutations=(permutations, 1), resamples=(resamples, 1))
     if len(models) == 1:
         return [1.0]
     labels = None if clusters is None else cluster_labels(clusters, lengths[0])

@@ -8,9 +8,10 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from paired_scores.labels import check_several, cluster_labels
-from paired_scores.metrics import METRICS, wilson
+from paired_scores.metrics import wilson
+from paired_scores.metrics.arrays import require_sampling
 from paired_scores.metrics.score import resamples_of
-from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, is_mean, numbered, value_of
+from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, is_mean, numbered, value_of, with_outcomes
 
 __all__ = ["cluster_interval"]
 
@@ -41,7 +42,8 @@ def cluster_interval(
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own.
 
     Raises:
-        ValueError: not a label for each sample, a label that is missing, or fewer than 2 clusters.
+        ValueError: not a label for each sample, a label that is missing, fewer than 2 clusters, an infinite outcome,
+            a level outside (0, 1), or fewer than 2 resamples.
 
     Example:
         >>> right = np.repeat([1.0, 0.0, 1.0, 1.0], 50)  # four cameras that are right on all images, or on none
@@ -54,12 +56,11 @@ def cluster_interval(
     from scipy.stats import t as student
 
     labels = cluster_labels(clusters, len(outcomes))
-    if resamples < 2 or not 0 < level < 1:
-        raise ValueError(f"expected resamples >= 2 and 0 < level < 1, got {resamples}, {level}")
+    require_sampling(level=level, seed=seed, resamples=(resamples, 2))
     if statistic is None:
         outcomes = as_floats(metric, outcomes)
-        if outcomes.ndim == 1 and metric not in METRICS:
-            counts = np.flatnonzero(~np.isnan(outcomes))
+        if outcomes.ndim == 1:
+            counts = np.flatnonzero(with_outcomes(metric, [outcomes]))
             outcomes, labels = outcomes[counts], [labels[at] for at in counts]
     check_several(labels)
     at = numbered(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -39,7 +40,7 @@ def as_labels(labels: Iterable[Any], name: str = "clusters", *, missing: bool = 
         if _is_missing(plain):
             if not missing:
                 raise ValueError(f"{name}: sample {place} has the label {plain}; expected one for each sample")
-            plain = None if plain is None else "nan"
+            plain = None if plain is None else math.nan
         try:
             hash(plain)
         except TypeError as error:

@@ -14,8 +14,8 @@ import numpy as np
 
 from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics import METRICS
-from paired_scores.metrics.arrays import as_array, require_whole
-from paired_scores.metrics.definitions import weighted_mean
+from paired_scores.metrics.arrays import as_array, require_sampling
+from paired_scores.metrics.definitions import refuse_form, weighted_mean
 from paired_scores.metrics.score import resamples_of
 
 __all__ = ["McNemar", "PairedTest", "benjamini_hochberg", "holm", "mcnemar", "paired_test"]
@@ -141,13 +141,10 @@ def paired_test(
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")
     columns = statistic is None and all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every)
-    if statistic is None and metric not in METRICS and not columns:
-        raise ValueError(f"metric {metric!r} is unknown and keeps more than a number per sample; cannot test it")
-    require_whole(resamples=resamples, permutations=permutations, seed=seed)
-    if resamples < 1 or permutations < 1 or not 0 < level < 1:
-        raise ValueError(
-            f"expected resamples >= 1, permutations >= 1 and 0 < level < 1, got {resamples}, {permutations}, {level}"
-        )
+    most = permutations if most is None else most
+    require_sampling(
+        level=level, seed=seed, resamples=(resamples, 1), permutations=(permutations, 1), most=(most, 1)
+    )  # fmt: skip
     labels = None if clusters is None else cluster_labels(clusters, lengths[0])
     means = columns and is_mean(metric, statistic)
     if columns:
@@ -183,7 +180,7 @@ def paired_test(
     drawn = drawn[np.isfinite(drawn)]
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]) if len(drawn) else (difference, difference)
     error = float(drawn.std()) if len(drawn) else 0.0
-    spread = error * np.sqrt(count)
+    spread = error * math.sqrt(count)
     p_seeds = None
     if len(by_seed) > 1:
         total, freedom = with_seeds(by_seed, error)
@@ -202,9 +199,7 @@ def paired_test(
         low=float(low),
         high=float(high),
         effect=difference / spread if spread > _ROUNDING else None,
-        p_permutation=_permutation_p(
-            exchanged, difference, units, permutations, most or permutations, rng, cells=cells
-        ),
+        p_permutation=_permutation_p(exchanged, difference, units, permutations, most, rng, cells=cells),
         p_bootstrap=min(1.0, 2 * (1 + min(below, above)) / (1 + len(drawn))),
         p_seeds=p_seeds,
         samples=count,
@@ -356,8 +351,10 @@ def as_floats(metric: str, outcomes: Outcomes) -> Any:
     values = as_array(outcomes, metric)
     if values.ndim == 0:
         raise ValueError(f"{metric}: outcomes are one number, {values}; expected one for each sample")
-    if values.ndim > 1 and metric in METRICS and METRICS[metric].aggregate is weighted_mean:
-        raise ValueError(f"{metric}: outcomes have shape {values.shape}; expected one number for each sample")
+    if metric in METRICS:
+        refuse_form(metric, values)
+    elif values.ndim > 1:
+        raise ValueError(f"metric {metric!r} is unknown and keeps more than a number per sample; cannot test it")
     return values.astype(np.float64)
 
 

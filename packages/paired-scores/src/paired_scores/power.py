@@ -10,6 +10,7 @@ from statistics import NormalDist
 import numpy as np
 
 from paired_scores.labels import check_several, cluster_labels
+from paired_scores.metrics.arrays import require_sampling
 from paired_scores.metrics.score import resamples_of
 from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, is_mean, numbered, value_of, with_outcomes
 
@@ -96,6 +97,7 @@ def power_of_outcomes(
         (400, True)
     """
     _check(difference, alpha, power)
+    require_sampling(seed=seed)
     sides = [list(first)] if second is None else [list(first), list(second)]
     if not sides[0] or len({len(side) for side in sides}) > 1:
         raise ValueError(f"{[len(side) for side in sides]} seeds of the models; expected the same, >= 1")

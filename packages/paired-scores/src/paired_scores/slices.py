@@ -11,9 +11,20 @@ import numpy as np
 from paired_scores.clusters import cluster_interval
 from paired_scores.labels import as_labels, cluster_labels
 from paired_scores.metrics import METRICS, score_outcomes, wilson
-from paired_scores.metrics.arrays import UndefinedMetricError
+from paired_scores.metrics.arrays import UndefinedMetricError, require_sampling
 from paired_scores.metrics.score import resamples_of
-from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, direction_of, holm, is_mean, numbered, value_of
+from paired_scores.paired import (
+    CELLS,
+    Outcomes,
+    Statistic,
+    as_floats,
+    direction_of,
+    holm,
+    is_mean,
+    numbered,
+    value_of,
+    with_outcomes,
+)
 
 __all__ = ["Slice", "Slices", "slice_scores"]
 
@@ -110,8 +121,8 @@ def slice_scores(
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own.
 
     Raises:
-        ValueError: not a label for each sample, another direction, a level outside (0, 1), fewer than 2 resamples or
-            1 permutation.
+        ValueError: not a label for each sample, two labels of one name, another direction, an infinite outcome, a level
+            outside (0, 1), fewer than 2 resamples or 1 permutation.
 
     Example:
         >>> right = np.array([1.0] * 80 + [0.0] * 20 + [1.0] * 95 + [0.0] * 5)
@@ -124,18 +135,15 @@ def slice_scores(
         Winners, Quarterly Journal of Economics 139, 2024.
     """
     sign = 1.0 if direction_of(metric, direction) == "higher" else -1.0
-    if not 0 < level < 1 or resamples < 2 or permutations < 1:
-        raise ValueError(
-            f"expected 0 < level < 1, resamples >= 2 and permutations >= 1, got {level}, {resamples}, {permutations}"
-        )
-    names = list(map(str, as_labels(slices, "slices", missing=True)))
+    require_sampling(level=level, seed=seed, resamples=(resamples, 2), permutations=(permutations, 1))
+    names = _names(as_labels(slices, "slices", missing=True))
     if len(names) != len(outcomes):
         raise ValueError(f"slices: {len(names)} labels for {len(outcomes)} samples; expected one for each")
     clusters = None if clusters is None else cluster_labels(clusters, len(names))
     if statistic is None:
         outcomes = as_floats(metric, outcomes)
-        if outcomes.ndim == 1 and metric not in METRICS:
-            counts = np.flatnonzero(~np.isnan(outcomes))
+        if outcomes.ndim == 1:
+            counts = np.flatnonzero(with_outcomes(metric, [outcomes]))
             outcomes, names = outcomes[counts], [names[at] for at in counts]
             clusters = None if clusters is None else [clusters[int(at)] for at in counts]
     groups = None if clusters is None else numbered(clusters)
@@ -172,6 +180,20 @@ def slice_scores(
     worst = min(able, key=lambda at: sign * values[at])
     low, high = _worst(outcomes, parts, groups, able, worst, values, sign, rng, resamples, level, compute, means)
     return Slices(tuple(rows), order[worst], low, high, gap, (1 + gap_hits) / (1 + count), total)
+
+
+def _names(labels: Sequence[Hashable]) -> list[str]:
+    """Return slices' names; refuse two labels of one name (1 and "1"), and one value of two names (1 and True)."""
+    names = list(map(str, labels))
+    first: dict[str, Hashable] = {}
+    shown: dict[Hashable, str] = {}
+    for name, label in zip(names, labels, strict=True):
+        other = first.setdefault(name, label)
+        if other is not label and other != label:
+            raise ValueError(f"slices: {other!r} and {label!r} are both called {name!r}; name them apart")
+        if shown.setdefault(label, name) != name:
+            raise ValueError(f"slices: {shown[label]} and {name} are one value in two forms; write it in one")
+    return names
 
 
 def _permutations(most: int, samples: int, slices: int) -> int:

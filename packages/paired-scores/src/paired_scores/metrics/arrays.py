@@ -86,6 +86,29 @@ def require_whole(**values: object) -> None:
             raise ValueError(f"{name} is {value!r:.60}; expected a whole number")
 
 
+def require_sampling(*, level: object = 0.5, seed: object = 0, **least: tuple[object, int]) -> None:
+    """Refuse a level, a seed or numbers of draws that cannot be; the message has name and value.
+
+    Args:
+        level: of an interval, in (0, 1).
+        seed: None draws one.
+        least: of each number its value and the least that can be.
+
+    Raises:
+        ValueError: one of them is of another type, or out of its range.
+
+    Example:
+        >>> require_sampling(level=0.95, seed=0, resamples=(1000, 2))
+    """
+    require_whole(seed=seed, **{name: value for name, (value, _) in least.items()})
+    bounds: list[tuple[str, Any, int]] = [(name, value, low) for name, (value, low) in least.items()]
+    for name, value, low in [*bounds, *([] if seed is None else [("seed", seed, 0)])]:
+        if value is None or value < low:
+            raise ValueError(f"{name} is {value}; expected a whole number of at least {low}")
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
+        raise ValueError(f"level is {level!r:.60}; expected a number in (0, 1)")
+
+
 def class_labels(targets: Array, classes: int | None, what: str = "target") -> Array:
     """Check a vector of classes, which errors call ``what``."""
     if targets.ndim != 1:

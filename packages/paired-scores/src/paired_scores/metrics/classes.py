@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paired_scores.metrics.arrays import as_array, class_labels, ratio, refuse_nan, require_whole
+from paired_scores.metrics.arrays import as_array, class_labels, ratio, refuse_nan, require_sampling, require_whole
 from paired_scores.metrics.score import wilson
 
 if TYPE_CHECKING:
@@ -66,10 +66,14 @@ def by_class(
     two with Wilson's interval. A resample of samples is, for one class, a multinomial draw of its four counts, so F1's
     bootstrap costs no pass over the samples.
 
+    Raises:
+        ValueError: as `confusion`; a level outside (0, 1), or a number of resamples below 0.
+
     Example:
         >>> [None if row.f1 is None else round(row.f1[0], 3) for row in by_class([0, 0, 1], [0, 1, 1], classes=3)]
         [0.667, 0.667, None]
     """
+    require_sampling(level=level, seed=seed, resamples=(resamples, 0))
     table = confusion(predictions, targets, classes)
     count, right = int(table.sum()), np.diag(table)
     of_it, guessed = table.sum(axis=1), table.sum(axis=0)

@@ -463,3 +463,34 @@ METRICS: dict[str, Metric] = {
                undefined="all predictions and targets are of one class"),
     )
 }  # fmt: skip
+
+
+def refuse_form(name: str, outcomes: Array) -> None:
+    """Refuse outcomes that are not what a metric keeps per sample: its aggregate would read other columns, or none.
+
+    Raises:
+        ValueError: another shape; shows it.
+
+    Example:
+        >>> refuse_form("accuracy", np.ones(3))
+    """
+    metric = METRICS[name]
+    forms = ["n, 2"]
+    if metric.aggregate in (weighted_mean, _root_mean):
+        forms = ["n"]
+    elif metric.outcomes in (_mask_counts, _foreground_counts):
+        forms = ["n, 3, classes"]
+    elif metric.outcomes is _ranked:
+        forms = ["n, 2, labels"]
+    elif metric.outcomes is _guess_and_truth:
+        forms = ["n, 2", "n, 2, labels"]
+    for form in forms:
+        sizes = form.split(", ")
+        if len(sizes) == outcomes.ndim and all(
+            str(size) == wanted or not wanted.isdigit() for size, wanted in zip(outcomes.shape, sizes, strict=True)
+        ):
+            return
+    expected = " or ".join(f"[{form}]" for form in forms)
+    if forms == ["n"]:
+        expected = "one number for each sample"
+    raise ValueError(f"{name}: outcomes have shape {outcomes.shape}; expected {expected}")

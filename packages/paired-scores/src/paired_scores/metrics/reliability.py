@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paired_scores.metrics.arrays import Floats, as_array, refuse_nan
+from paired_scores.metrics.arrays import Floats, as_array, refuse_nan, require_sampling
 from paired_scores.metrics.probabilities import BINS, sure_and_right
 from paired_scores.metrics.score import wilson
 
@@ -95,8 +95,7 @@ def calibration_error(predictions: Any, targets: Any, *, draws: int = 200, seed:
     """
     from scipy.special import erf
 
-    if draws < 1:
-        raise ValueError(f"expected draws >= 1, not {draws}")
+    require_sampling(seed=seed, draws=(draws, 1))
     outcomes = _outcomes(predictions, targets)
     confidence, right = outcomes.T
     numbers = _bin_numbers(confidence)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from paired_scores.metrics.arrays import Array, Floats, UndefinedMetricError, as_array, refuse_nan, require_whole
-from paired_scores.metrics.definitions import METRICS, Metric
+from paired_scores.metrics.arrays import Array, Floats, UndefinedMetricError, as_array, refuse_nan, require_sampling
+from paired_scores.metrics.definitions import METRICS, Metric, refuse_form
 
 CHUNK = 4_000_000  # weights held at a time: 32 MB
 _ROUNDING = 1e-9
@@ -114,7 +114,7 @@ def evaluate(
         ELEVATER, table 2 (which metric for which data set); GATE, table 3.
     """
     running = RunningScores([name])
-    _check_sampling(level, resamples)
+    require_sampling(level=level, seed=seed, resamples=(resamples, 0))
     running.update(predictions, targets)
     return running.compute(seed=seed, resamples=resamples, level=level)[name]
 
@@ -205,10 +205,11 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
         0.75
     """
     metric = metric_named(name)
-    _check_sampling(level, resamples)
+    require_sampling(level=level, seed=seed, resamples=(resamples, 0))
     outcomes = as_array(outcomes, name).astype(np.float64)
     if outcomes.ndim == 0 or len(outcomes) == 0:
         raise ValueError("there are no outcomes to score")
+    _refuse_outcomes(metric, outcomes)
     with np.errstate(over="ignore"):
         value = float(metric.aggregate(outcomes, np.ones((1, len(outcomes))))[0])
     if np.isinf(value):
@@ -271,12 +272,16 @@ def paired_difference(
         0.5
     """
     metric = metric_named(name)
-    _check_sampling(level, resamples)
+    require_sampling(level=level, seed=seed, resamples=(resamples, 0))
     first, second = (as_array(side, name).astype(np.float64) for side in (first, second))
     if first.ndim == 0 or second.ndim == 0 or len(first) != len(second):
         raise ValueError(
             f"the first model has {_count(first)} outcomes, the second {_count(second)}; expected the same samples"
         )
+    if not len(first):
+        raise ValueError("there are no outcomes to score")
+    for side in (first, second):
+        _refuse_outcomes(metric, side)
     even = np.ones((1, len(first)))
     value = float((metric.aggregate(second, even) - metric.aggregate(first, even))[0])
     drawn = resamples_of(len(first), resamples, np.random.default_rng(seed))
@@ -285,14 +290,15 @@ def paired_difference(
     return Difference(value, *_interval(values, level, value))
 
 
+def _refuse_outcomes(metric: Metric, outcomes: Floats) -> None:
+    refuse_form(metric.name, outcomes)
+    missing = np.isnan(outcomes).reshape(len(outcomes), -1).any(axis=1)
+    if missing.any():
+        raise UndefinedMetricError(f"{metric.name} has no value: the outcome of sample {int(missing.argmax())} is NaN")
+
+
 def _count(outcomes: Floats) -> int:
     return 0 if outcomes.ndim == 0 else len(outcomes)
-
-
-def _check_sampling(level: float, resamples: int) -> None:
-    require_whole(resamples=resamples)
-    if not 0 < level < 1 or resamples < 0:
-        raise ValueError(f"expected 0 < level < 1 and resamples >= 0, got {level=}, {resamples=}")
 
 
 def resamples_of(count: int, resamples: int, rng: np.random.Generator, *, cells: int = CHUNK) -> Iterator[Floats]:
