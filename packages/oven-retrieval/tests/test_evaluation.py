@@ -427,3 +427,27 @@ def test_answers_and_clusters_that_do_not_fit_are_refused() -> None:
     for values in ((), (-1.0, 1.0)):
         with pytest.raises(ValueError, match="values: expected numbers of at least 0"):
             harmonic_mean(*values)
+
+
+def test_edges_of_popularity_may_be_an_array() -> None:
+    expected = accuracy_by_popularity([1, 0, 1], [5, 50, 9000], edges=(0, 10, 1000))
+    assert accuracy_by_popularity([1, 0, 1], [5, 50, 9000], edges=np.array([0, 10, 1000])) == expected
+    for edges in (np.array([]), np.array([0, np.nan]), np.array([1, 2])):
+        with pytest.raises(ValueError, match="edges: expected numbers that rise from 0"):
+            accuracy_by_popularity([1], [1], edges=edges)
+
+
+@pytest.mark.parametrize("missing", [None, "", float("nan"), np.float64("nan")])
+def test_questions_without_an_entity_are_each_on_their_own(missing: object) -> None:
+    """NaN, as pandas holds what is missing, was one entity of them all."""
+    right = [True, True, False, False, True, False]
+    labels = ["a", "a", "b", "b", missing, missing]
+    expected = effective_size(np.array(right), ["a", "a", "b", "b", "c", "d"])
+    assert effective_size(np.array(right), labels) == expected
+
+
+def test_questions_without_an_entity_in_a_column_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    right = np.array([True, True, False, False, True, False])
+    labels = pandas.Series(["a", "a", "b", "b", pandas.NA, pandas.NA], dtype="string")
+    assert effective_size(right, labels) == effective_size(right, ["a", "a", "b", "b", "", ""])

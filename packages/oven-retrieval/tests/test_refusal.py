@@ -254,3 +254,10 @@ def test_columns_with_an_index_of_their_own_are_taken_by_place():
     right, entities = np.repeat(rng.random(10) < 0.5, 4), [f"Q{i // 4}" for i in range(40)]
     bins = accuracy_by_popularity(right, np.full(40, 5), pd.Series(entities, index=order))
     assert bins == accuracy_by_popularity(right, np.full(40, 5), entities)
+
+
+@pytest.mark.parametrize("k", [-1, 0, 1.5, True])
+def test_answers_are_not_reranked_to_a_number_that_is_none(k: int) -> None:
+    neighbours = Ranking(np.array([[7, 3]]), np.array([[0.9, 0.8]], np.float32))
+    with pytest.raises(ValueError, match="k: expected an integer of at least 1"):
+        rerank(neighbours, lambda query, rows: -rows.astype(float), k)

@@ -155,7 +155,7 @@ def rerank(ranking: Ranking, score: Score, k: int | None = None) -> Ranking:
         Rows and their new scores, best first; of equal ones the one that came first before.
 
     Raises:
-        ValueError: another number of scores than rows, or NaN; the query is named.
+        ValueError: another number of scores than rows, or NaN; the query is named. A k below 1.
 
     Example:
         >>> neighbours = Ranking(np.array([[7, 3, -1]]), np.array([[0.9, 0.8, -np.inf]], np.float32))
@@ -163,7 +163,7 @@ def rerank(ranking: Ranking, score: Score, k: int | None = None) -> Ranking:
         >>> again.rows.tolist(), again.scores.tolist()
         ([[3, 7, -1]], [[-3.0, -7.0, -inf]])
     """
-    count = ranking.rows.shape[1] if k is None else min(k, ranking.rows.shape[1])
+    count = ranking.rows.shape[1] if k is None else min(check_k(k), ranking.rows.shape[1])
     rows, scores = Ranking.empty(len(ranking.rows), count, dtype=np.float32)
     for query, best_rows in enumerate(ranking.rows):
         candidates = best_rows[best_rows >= 0]

@@ -71,6 +71,7 @@ def accuracy_by_popularity(
         raise ValueError(f"entities: expected one per question, {len(views)}, got {len(entities)}")
     if len(views) and not views.min() >= 0:
         raise ValueError(f"popularity: expected at least 0, got {views.min()}")
+    edges = as_array(edges, "edges").astype(np.float64).ravel().tolist()
     if not edges or edges[0] != 0 or any(not low < high for low, high in pairwise(edges)):
         raise ValueError(f"edges: expected numbers that rise from 0, got {list(edges)}")
     bin_index = np.searchsorted(edges, views, side="right") - 1

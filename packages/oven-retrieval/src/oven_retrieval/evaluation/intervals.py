@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from paired_scores.labels import as_labels
 from paired_scores.metrics.arrays import as_array
 
 if TYPE_CHECKING:
@@ -102,8 +103,11 @@ def effective_size(correct: Correct, *clusters: Sequence[str]) -> float:
 
 def _groups(labels: Sequence[str]) -> npt.NDArray[np.int64]:
     """Number the groups; questions without a label are groups of their own."""
-    number: dict[str | tuple[int], int] = {}
-    keys = ((i,) if label is None or label == "" else str(label) for i, label in enumerate(labels))
+    number: dict[Hashable, int] = {}
+    held = as_labels(labels, "clusters", missing=True)
+    keys = (
+        ("alone", i) if label is None or label == "" or label != label else (label,) for i, label in enumerate(held)
+    )
     return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
 
 
