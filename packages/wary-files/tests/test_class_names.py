@@ -172,3 +172,25 @@ def test_classes_whose_order_depends_on_how_accents_are_stored_need_names(tmp_pa
         classes = sorted(unicodedata.normalize(form, name) for name in ("éa", "zoo"))
         with pytest.raises(UsageError, match="one order of the classes"):
             names_from_file(tmp_path / "names.txt", classes)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "classes", "words"),
+    [
+        ("n.csv", '"crane, bird",a crane\n"crane, machine","a crane, tall"\n', ("crane, bird", "crane, machine"),
+         ("a crane", "a crane, tall")),
+        ("n.csv", 'class,words\n"a ""b""","the ""b"""\nowl,"an owl, grey"\n', ('a "b"', "owl"),
+         ('the "b"', "an owl, grey")),
+        ("n.csv", '"crane"\n"owl, grey"\n', ("a", "b"), ("crane", "owl, grey")),
+        ("n.csv", "owl,an owl,17\nwren,a wren,3\n", ("owl", "wren"), ("an owl", "a wren")),
+        ("n.txt", "crane\tcrane, a bird\nowl\towl\n", ("crane", "owl"), ("crane, a bird", "owl")),
+        ("n.csv", 'c1,"kite, glede"\nc2,"owl"\n', ("c1", "c2"), ("kite", "owl")),
+        ("n.csv", '"c,1","kite, glede"\n"c,2",owl\n', ("c,1", "c,2"), ("kite", "owl")),
+    ],
+)  # fmt: skip
+def test_commas_between_quotes_are_a_part_of_a_name(
+    tmp_path: Path, name: str, text: str, classes: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """`"crane, bird",words` named the class ``crane``, and ``"a crane, tall"`` lost what follows its comma."""
+    (tmp_path / name).write_text(text)
+    assert names_from_file(tmp_path / name, classes) == words

@@ -12,6 +12,7 @@ from wary_files.errors import UsageError
 from wary_files.text import parsed_json
 
 _NUMBERED = re.compile(r"([^0-9]*)([0-9]{1,18})")
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"[ :]*(?:[\t,]|$)')
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _INSTEAD = "write a line per class of its name, a tab and its words, or a .json object from names to words"
 
@@ -138,6 +139,7 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
 
     A line ``NAME words`` or ``NAME, words`` counts where names are ids, such as n01440764 or c3; of classes called by
     words (``apple``), a line ``apple tree`` could be either, so a tab has to stand between, or the file to be ``.csv``.
+    The words of an id end at their first comma, for lists of ImageNet give synonyms; in a ``.csv``, quotes keep commas.
 
     Args:
         path: a ``.json`` object from names to words, a ``.json`` list in the classes' order, a ``.csv``, or a text
@@ -177,6 +179,9 @@ def names_from_file(path: Path, classes: Sequence[str]) -> tuple[str, ...]:
     if any(name in by_name for name in classes):
         return _looked_up(path, by_name, classes)
     _refuse_columns(path, lines, set(classes))
+    if path.suffix == ".csv":
+        whole = [_QUOTED.fullmatch(line) for line in lines]
+        lines = [line if cell is None else _unquoted(cell[1]) for line, cell in zip(lines, whole, strict=True)]
     return laid_in_order(given, lines, f"class names {path}")
 
 
@@ -233,11 +238,15 @@ def _by_name(path: Path, lines: Sequence[str], classes: Set[str]) -> dict[str, s
     separator = r":?[\t ,]+" if ids else r"[\t,]+" if path.suffix == ".csv" else r"\t+"
     by_name: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
-        first, *remainder = (part.strip().strip('"') for part in re.split(separator, line, maxsplit=1))
-        if not remainder:
+        if quoted := _QUOTED.match(line):  # a comma between quotes is a part of the name
+            first, remainder = _unquoted(quoted[1]), [line[quoted.end() :].strip()]
+        else:
+            first, *remainder = (part.strip() for part in re.split(separator, line, maxsplit=1))
+            first = first.strip('"')
+        if not remainder or not remainder[0]:
             continue
         name = numbers.get(int(first), first) if len(numbers) == len(classes) and _DIGITS.fullmatch(first) else first
-        words = remainder[0].split(",")[0].strip().strip('"')
+        words = _words(remainder[0], ids=ids, is_csv=path.suffix == ".csv")
         if by_name.setdefault(name, words) != words and name in classes:
             raise UsageError(f"class names {path}: line {number} gives {name!r} other words than a line before it")
     if by_name.keys() & classes:
@@ -251,6 +260,20 @@ def _by_name(path: Path, lines: Sequence[str], classes: Set[str]) -> dict[str, s
             f"its words? {_INSTEAD}"
         )
     return {}
+
+
+def _words(given: str, *, ids: bool, is_csv: bool) -> str:
+    """Return the words of a line after its class's name: the first of synonyms for an id, else the whole cell."""
+    if ids:
+        return given.strip('"').split(",")[0].strip().strip('"')
+    quoted = _QUOTED.match(given)
+    if quoted:
+        return _unquoted(quoted[1])
+    return (given.split(",")[0] if is_csv else given.split("\t")[0]).strip().strip('"')
+
+
+def _unquoted(text: str) -> str:
+    return text.replace('""', '"').strip()
 
 
 def _refuse_columns(path: Path, lines: Sequence[str], classes: Set[str]) -> None:
