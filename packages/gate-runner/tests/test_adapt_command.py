@@ -248,6 +248,7 @@ def test_the_usual_encoder_is_of_photographs_where_it_is_installed_and_no_texts_
         ("probe", {"init": "language"}),
         ("probe", {"probe": "tip_adapter"}),
         ("probe", {"knowledge": "wordnet"}),
+        ("probe", {"shots": "4", "unlabelled": True}),
     ):
         assert asks_for_texts(method, Settings().changed(**how))
 

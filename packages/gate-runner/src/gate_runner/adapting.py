@@ -98,6 +98,7 @@ def asks_for_texts(method: str, settings: Settings) -> bool:
 
     return (
         method == "zeroshot"
+        or settings.unlabelled
         or "language" in settings.init
         or bool(settings.knowledge)
         or settings.probe not in PROBES_WITHOUT_TEXTS
