@@ -219,6 +219,22 @@ def test_run_folders_to_a_file_of_items(tmp_path, capsys):
         read_outcomes([*folders, other])
 
 
+def test_what_else_lies_among_runs_is_left_out_and_named(tmp_path, caplog):
+    _, _, values = drawn(models=6, items=50)
+    folders = [run_folder(tmp_path / f"r{i}", f"enc{i}", row) for i, row in enumerate(values)]
+    (tmp_path / "tuned-captions").mkdir()
+    (tmp_path / "report.html").write_text("a page")
+    outcomes = read_outcomes(sorted(tmp_path.iterdir()))
+    np.testing.assert_array_equal(outcomes["micro/toy"].values, values)
+    assert [record.getMessage().split(" is ")[0] for record in caplog.records] == [
+        f"left out: {tmp_path / 'report.html'}", f"left out: {tmp_path / 'tuned-captions'}"
+    ]  # fmt: skip
+    with pytest.raises(EeveeError, match=r"tuned-captions: holds no manifest\.json"):
+        read_outcomes([tmp_path / "tuned-captions"])
+    with pytest.raises(EeveeError, match="gone"):
+        read_outcomes([*folders, tmp_path / "gone"])
+
+
 def test_outcomes_of_which_lower_ones_are_better_rank_the_lowest_first(tmp_path):
     """A Brier score's worst model led the ranks."""
     generator = np.random.default_rng(0)

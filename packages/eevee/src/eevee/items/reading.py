@@ -12,6 +12,7 @@ import numpy as np
 from eevee.errors import EeveeError
 from eevee.items.outcomes import Outcomes
 from eevee.items.published import JOBLIB, is_unibench, read_joblib, read_unibench
+from eevee.tables.runs import run_folders
 from wary_files.errors import DataError
 from wary_files.json_files import read_json
 from wary_files.limits import within
@@ -26,7 +27,8 @@ def read_outcomes(sources: Sequence[str | Path]) -> dict[str, Outcomes]:
     Args:
         sources: one of these, of which but the first take higher outcomes for better:
 
-            - folders that `gate-runner run` wrote, one for each model (several seeds of one are averaged);
+            - folders that `gate-runner run` wrote, one for each model (several seeds of one are averaged); among
+              several, what is no run folder is left out and named in the log, as a shell's ``runs/*`` names it;
             - one archive with, for each benchmark, an array `BENCHMARK` (models, items) and optionally
               `BENCHMARK.items`, and an array `models` of names;
             - benchmark-prediction's `NAME.jbl`, arrays (models, items), with `NAME_models.jbl` next to them;
@@ -55,6 +57,7 @@ def read_outcomes(sources: Sequence[str | Path]) -> dict[str, Outcomes]:
         return read_unibench(paths)
     if len(paths) == 1 and paths[0].is_file():
         return _from_archive(paths[0])
+    paths = list(run_folders(paths))
     runs = [_read_run(path) for path in paths]
     names = [name for name, _ in runs]
     labels = [

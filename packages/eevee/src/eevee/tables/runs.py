@@ -44,7 +44,7 @@ def table_of_runs(folders: Sequence[str | Path], known: ResultTable | None = Non
             with ``known``, or fewer than five models in all.
     """
     models: dict[str, dict[str, _Score]] = {}
-    for folder in _run_folders([Path(folder) for folder in folders]):
+    for folder in run_folders([Path(folder) for folder in folders]):
         name, scores, failed = _read(folder)
         for benchmark, reason in failed.items():
             _LOG.warning("left out: %s of %s failed: %s", benchmark, folder, reason)
@@ -56,7 +56,7 @@ def table_of_runs(folders: Sequence[str | Path], known: ResultTable | None = Non
     return _alone(models) if known is None else _below(models, known)
 
 
-def _run_folders(paths: Sequence[Path]) -> Sequence[Path]:
+def run_folders(paths: Sequence[Path]) -> Sequence[Path]:
     """Leave out pages, logs and folders of runs; a path that is not there is an error later."""
     strange = [path for path in paths if path.exists() and not (path / "manifest.json").is_file()]
     if len(strange) == len(paths):
