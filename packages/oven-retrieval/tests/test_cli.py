@@ -63,6 +63,29 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]:
     return tmp_path / "kb", f"{module}:make"
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--encoder", "micro-clip"), "encoder 'micro-clip': expected MODULE:FUNCTION"),
+        (("--recall", "2"), "recall: expected above 0 and at most 1, got 2.0"),
+        (("--memory", "-1"), "memory_mb: expected above 0, got -1.0"),
+        (("--template", "nmae"), "template: expected one of ['description', 'name'], got 'nmae'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_is_built_or_replaced(
+    built: tuple[Path, str], capsys: pytest.CaptureFixture[str], words: tuple[str, str], message: str
+) -> None:
+    folder, spec = built
+    before = sorted(path.stat().st_mtime_ns for path in folder.rglob("*"))
+    given = {"--encoder": spec, **dict([words])}
+    for output in (["new"], [str(folder), "--overwrite"]):
+        capsys.readouterr()
+        assert oven("build", "entities.jsonl", "--output", *output, *(w for pair in given.items() for w in pair)) == 2
+        assert message in capsys.readouterr().err
+    assert not Path("new").exists()
+    assert sorted(path.stat().st_mtime_ns for path in folder.rglob("*")) == before
+
+
 def test_names_are_linked_and_pictures_are_found(
     built: tuple[Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

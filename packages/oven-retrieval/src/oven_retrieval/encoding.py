@@ -42,13 +42,18 @@ def as_array(features: Any) -> Shaped[np.ndarray, " *shape"]:
     return np.asarray(features)
 
 
+def check_template(template: str) -> None:
+    """Raise a ``ValueError`` for a template that there is not."""
+    if template not in TEMPLATES:
+        raise ValueError(f"template: expected one of {sorted(TEMPLATES)}, got {template!r}")
+
+
 def entity_text(kb: KnowledgeBase, row: int, template: str = "name") -> str:
     """The text of an entity that is encoded: its name (as in the paper), or name and description.
 
     Source: OVEN footnote 2 uses the name alone.
     """
-    if template not in TEMPLATES:
-        raise ValueError(f"template: expected one of {sorted(TEMPLATES)}, got {template!r}")
+    check_template(template)
     description = kb.descriptions[row] if template == "description" else ""
     return TEMPLATES[template if description else "name"].format_map(
         {"name": kb.names[row], "description": description}

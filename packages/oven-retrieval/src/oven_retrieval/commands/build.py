@@ -40,7 +40,10 @@ def build(
         bool, typer.Option("--ngrams/--no-ngrams", help="Index trigrams: for names spelled alike, and `link --typos`.")
     ] = True,
     encoder: Annotated[
-        str | None, typer.Option(help="Also encode the entities' texts, for `search`: micro-clip, open_clip:…, hf:…")
+        str | None,
+        typer.Option(
+            help="Encoder of the entities' texts, for `search`: MODULE:FUNCTION; gate-runner takes all of its own."
+        ),
     ] = None,
     template: Annotated[str, typer.Option(help="Text to encode: name, or description for both.")] = "name",
     memory: Annotated[float | None, typer.Option(help="Memory for the vector index in MB.")] = None,
@@ -52,6 +55,8 @@ def build(
 
     The name index always, and with an encoder the vector index.
     """
+    from oven_retrieval.encoding import check_template
+    from oven_retrieval.vectors.plan import plan_index
     from oven_retrieval.wordnet import find_wordnet
     from oven_retrieval.workspace import build_workspace
 
@@ -59,6 +64,12 @@ def build(
         raise ValueError("build: expected a file of entities or --wordnet, one of them")
     if source is None:
         source = find_wordnet()
+    model = None
+    if encoder is not None:  # what cannot be used is refused before anything is built or replaced
+        plan_index(1, 1, memory_mb=memory, recall=recall)
+        check_template(template)
+        encoders: Encoders = context.obj
+        model = encoders.load(encoder, device)
     with ProgressLine() as progress:
         linker = build_workspace(
             source,
@@ -80,11 +91,9 @@ def build(
         echo(f"{count:,} labels in {tag}" + ("" if count else ": is that a language's tag?"))
     if linker.kb.meta.get("cut"):
         echo(f"{linker.kb.meta['cut']}; what was read is kept", err=True)
-    if encoder is not None:
+    if model is not None:
         from oven_retrieval.encoding import add_vectors
 
-        encoders: Encoders = context.obj
-        model = encoders.load(encoder, device)
         add_vectors(
             linker,
             output,

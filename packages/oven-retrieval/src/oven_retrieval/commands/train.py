@@ -34,7 +34,9 @@ def train(
     context: typer.Context,
     questions: QuestionFile,
     kb: Folder,
-    encoder: Annotated[str, typer.Option(help="Encoder to start from: micro-clip, open_clip:…, hf:…")],
+    encoder: Annotated[
+        str, typer.Option(help="Encoder to start from: MODULE:FUNCTION; gate-runner takes all of its own.")
+    ],
     images: Images,
     output: Annotated[Path, typer.Option(help="Folder to write, for `search --model` and `answer`.")],
     validation: Annotated[
