@@ -97,6 +97,9 @@ These forms are recognised:
 - folders that `datasets` saved;
 - CLIP_benchmark's WebDataset shards. `new FOLDER --fetch wds/NAME` fetches such a set from the hub first.
 
+For captions, `--task zero-shot-retrieval` writes a benchmark that
+[ranks captions and images](how-to/score-retrieval.md) without training.
+
 If there are several tables, `--table` names the one to use. `--target species`
 names the column to be predicted. Without a test split, the validation split is scored.
 

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from vision_adapters.losses import grouped_cross_entropy, symmetric_cross_entropy
-from vision_adapters.retrieval import chance_of_recall, gallery_chances, gallery_outcomes, recalls
+from vision_adapters.retrieval import (
+    chance_of_rank,
+    chance_of_recall,
+    first_right,
+    gallery_chances,
+    gallery_outcomes,
+    recalls,
+)
 
 
 def joint_recalls(joint: Tensor) -> dict[str, np.ndarray]:
@@ -111,7 +118,7 @@ def test_shapes_that_do_not_belong_together_are_refused() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_features_without_a_rank_are_refused(value: float) -> None:
-    """Nothing is better than NaN, so that its image was found at once: a recall of 1."""
+    """Nothing is better than NaN, so that its image was ranked at once: a recall of 1."""
     images, texts = torch.eye(6), torch.eye(6)[:, None].repeat(1, 2, 1)
     for side in (images, texts):
         side[3] = value
@@ -136,3 +143,78 @@ def test_features_of_every_type_are_ranked(kind: torch.dtype) -> None:
 def test_a_gallery_without_images_is_refused() -> None:
     with pytest.raises(ValueError, match="no row stands in a gallery"):
         gallery_outcomes(torch.eye(3), torch.eye(3)[:, None], np.arange(0))
+
+
+def benchmark_recall(scores: Tensor, positive: Tensor, k: int) -> float:
+    """CLIP_benchmark's recall: the share of queries with at least one positive among the k highest scores."""
+    best = torch.topk(scores, k, dim=1).indices
+    return float(positive.gather(1, best).any(dim=1).float().mean())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_recall_is_clip_benchmarks_where_images_have_several_captions(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    owner = torch.repeat_interleave(torch.arange(40), torch.randint(1, 6, (40,), generator=generator))
+    images = torch.randn(40, 16, generator=generator)
+    texts = images[owner] + 2.5 * torch.randn(len(owner), 16, generator=generator)
+    images, texts = (torch.nn.functional.normalize(side, dim=-1) for side in (images, texts))
+    positive = owner[:, None] == torch.arange(40)
+    by_image = first_right(images, texts, [positive[:, image].nonzero()[:, 0].tolist() for image in range(40)])
+    by_text = first_right(texts, images, [[int(image)] for image in owner])
+    for column, k in enumerate((1, 5, 10)):
+        recall = by_image.recall[:, column].mean(), by_text.recall[:, column].mean()
+        expected = (
+            benchmark_recall(images @ texts.T, positive.T, k),
+            benchmark_recall(texts @ images.T, positive, k),
+        )
+        assert recall == pytest.approx(expected, abs=1e-7)
+        assert 0.1 < recall[0] < 1
+    scores = (images @ texts.T).argsort(dim=1, descending=True)
+    ranks = [1 + [bool(hit) for hit in positive[row, image]].index(True) for image, row in enumerate(scores)]
+    assert by_image.rank.tolist() == ranks
+
+
+def test_equal_scores_share_places_and_ranks() -> None:
+    """The mean over all orders of five answers, of which scores tie."""
+    values = torch.tensor([2.0, 1.0, 1.0, 1.0, 0.0])
+    ranked = first_right(torch.ones(1, 1), values[:, None], [[2, 3]], (1, 2, 3))
+    ranks = []
+    for order in permutations(range(5)):
+        placed = sorted(order, key=lambda answer: -float(values[answer]))
+        ranks.append(1 + min(placed.index(2), placed.index(3)))
+    assert ranked.rank[0] == pytest.approx(np.mean(ranks))
+    assert ranked.recall[0].tolist() == pytest.approx([np.mean([rank <= k for rank in ranks]) for k in (1, 2, 3)])
+
+
+def test_equal_answers_have_equal_scores() -> None:
+    """A product of matrices may sum equal columns in another order; equal rows then lie one before the other."""
+    generator = torch.Generator().manual_seed(0)
+    queries, answer = torch.randn(5, 512, generator=generator), torch.randn(1, 512, generator=generator)
+    ranked = first_right(queries, answer.repeat(7, 1), [[6]] * 5, (1,))
+    assert ranked.recall == pytest.approx(1 / 7)
+    assert ranked.rank == pytest.approx(4)
+    images = torch.randn(7, 512, generator=generator)
+    assert recalls(images, answer.repeat(7, 1)[:, None], (1,))["i2t_r@1"] == pytest.approx(1 / 7)
+    assert recalls(answer.repeat(7, 1), images[:, None], (1,))["t2i_r@1"] == pytest.approx(1 / 7)
+
+
+def test_the_rank_of_chance_is_that_of_random_orders() -> None:
+    rng = np.random.default_rng(0)
+    own = [1, 2, 5] * 40
+    ranks = [1 + min(rng.permutation(50)[:size]) for _ in range(60) for size in own]
+    assert chance_of_rank(50, own) == pytest.approx(np.median(ranks), abs=1)
+
+
+@pytest.mark.parametrize(
+    ("right", "message"),
+    [
+        ([[0], []], r"query 1 has right answers \[\], expected rows 0 to 2"),
+        ([[0], [3]], r"query 1 has right answers \[3\]"),
+        ([[0]], "1 lists of right answers for 2 queries"),
+    ],
+)
+def test_right_answers_that_are_not_there_are_refused(right: list[list[int]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        first_right(torch.eye(3)[:2], torch.eye(3), right)
+    with pytest.raises(ValueError, match="answers: row 2 holds NaN"):
+        first_right(torch.eye(3), torch.eye(3).index_fill(0, torch.tensor([2]), math.nan), [[0]] * 3)

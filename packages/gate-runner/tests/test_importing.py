@@ -81,7 +81,7 @@ def test_a_built_csv_loses_no_score(tmp_path: Path) -> None:
     assert done.skipped == ((str(tmp_path / "benchmark.csv"), "no score", ("line 7",)),)
     results = stored(done, "ViT-B-32 openai")
     assert {name: result.task for name, result in results.items()} == {
-        "digits": "zero-shot", "voc2007_multilabel": "zero-shot", "flickr30k": "image-text"
+        "digits": "zero-shot", "voc2007_multilabel": "zero-shot", "flickr30k": "zero-shot-retrieval"
     }  # fmt: skip
     scores = {score.metric: score.value for score in results["digits"].scores}
     assert scores == {"acc@1": 0.61, "acc@5": 0.9, "mean_per_class_recall": 0.6}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from paired_scores import mcnemar, paired_test
+from paired_scores.clusters import median_interval, weighted_median
 
 
 def _every_exchange_of_clusters(first: np.ndarray, second: np.ndarray, labels: list[str]) -> float:
@@ -118,3 +119,28 @@ def test_mcnemar_counts_each_side() -> None:
 def test_mcnemar_refuses_what_is_not_right_or_wrong(first: list[float], second: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mcnemar(first, second)
+
+
+def test_a_weighted_median_is_that_of_repeated_values() -> None:
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 7, 20):
+        values, weights = rng.integers(0, 9, count).astype(float), rng.integers(0, 4, (30, count)).astype(float)
+        weights[0] = 0
+        medians = weighted_median(values, weights)
+        assert np.isnan(medians[0])
+        for row, median in zip(weights[1:], medians[1:], strict=True):
+            repeated = np.repeat(values, row.astype(int))
+            assert (len(repeated) == 0 and np.isnan(median)) or median == np.median(repeated)
+
+
+def test_the_interval_of_a_median_draws_whole_clusters() -> None:
+    """Five equal values of each image say no more than one of each."""
+    rng = np.random.default_rng(1)
+    values = rng.geometric(0.2, 30).astype(float)
+    single = median_interval(values, list(range(30)))
+    five = median_interval(np.repeat(values, 5), np.repeat(np.arange(30), 5).tolist())
+    assert single == five
+    drawn = [np.median(values[rng.integers(0, 30, 30)]) for _ in range(4000)]
+    assert single[1:] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=1)
+    with pytest.raises(ValueError, match="finite"):
+        median_interval(np.array([1.0, np.inf]), [0, 1])

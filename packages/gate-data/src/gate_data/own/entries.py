@@ -15,7 +15,7 @@ from gate_data.errors import DataError, MissingExtraError
 from gate_data.own.annotated import SPLITS, annotated, coco_files, read_boxes, root_of
 from gate_data.own.columns import splits_in
 from gate_data.own.entry import Entry
-from gate_data.own.spec import OwnBenchmark
+from gate_data.own.spec import CAPTIONED, OwnBenchmark
 from gate_data.own.webdataset import lacking, samples_of_shards
 from gate_data.readers import Clip, Cut, Member, Row, files_of_classes, table
 from gate_data.readers.captions import coco_captions
@@ -30,20 +30,20 @@ _LONGEST_NAME = 1000
 
 def entries_of(own: OwnBenchmark, folder: Path) -> tuple[list[Entry], str]:
     """All that a benchmark's file names, and what was left out of it."""
-    if own.data.kind in ("coco", "voc", "yolo") and own.samples != "image-text":
+    if own.data.kind in ("coco", "voc", "yolo") and own.samples not in CAPTIONED:
         return _cut_out(own, folder)
     if own.data.kind == "webdataset":
         left_out: list[str] = []
         shown = list(samples_of_shards(own, folder, left_out))
         remark = lacking(left_out, len(shown))
-        entries, note = _captioned(shown) if own.samples == "image-text" else (shown, "")
+        entries, note = _captioned(own, shown) if own.samples in CAPTIONED else (shown, "")
         return entries, "; ".join(filter(None, [remark, note]))
     entries = list(_READERS[own.data.kind](own, folder))
     if own.samples == "segmentation":
         return upright_maps(entries)
     if own.samples == "image-retrieval" and any(type(entry.source) is tuple for entry in entries):
         return _things(entries), ""
-    return _captioned(entries) if own.samples == "image-text" else (entries, "")
+    return _captioned(own, entries) if own.samples in CAPTIONED else (entries, "")
 
 
 def upright_maps(entries: list[Entry]) -> tuple[list[Entry], str]:
@@ -156,7 +156,7 @@ def _needed(own: OwnBenchmark) -> list[str]:
     data = own.data
     of_task = {
         "pair-scoring": [data.image2, data.text, data.text2],
-        "image-text": [data.text],
+        **{name: [data.text] for name in CAPTIONED},
         "image-retrieval": [],  # pairs or labels, whichever column there is
         "relational": [data.target, data.text],
     }
@@ -174,8 +174,8 @@ def _of_row(own: OwnBenchmark, root: Path, row: Row, split: str) -> Entry:
         source = (first, _inside(root, row, data.image2))
     if task == "pair-scoring":
         text = (row.text(data.text), row.text(data.text2))
-    elif task == "image-text":
-        text = (_caption(row, data.text),)
+    elif task in CAPTIONED:
+        text = _captions(row, data.text)
     elif task in ("regression", "video-regression"):
         target = row.number(data.target)
     elif task == "segmentation":
@@ -219,6 +219,16 @@ def _inside(root: Path, row: Row, column: str) -> str | Member:
 _LIST = re.compile(r"""\[\s*(["']).*\1\s*\]""", re.DOTALL)
 
 
+def _captions(row: Row, column: str) -> tuple[str, ...]:
+    """Return a row's caption, or all of a list of them, as JSON lines may hold it."""
+    held = row.values.get(column)
+    if not isinstance(held, list):
+        return (_caption(row, column),)
+    if not held:
+        raise row.error(column, "a caption, or a list of at least one")
+    return tuple(_caption(row._replace(values={column: caption}), column) for caption in held)
+
+
 def _caption(row: Row, column: str) -> str:
     """Return a caption; a list of them, as programs write it into one cell, is no caption."""
     caption = row.text(column)
@@ -237,20 +247,27 @@ def _split_of(own: OwnBenchmark, row: Row) -> str:
     return splits[value]
 
 
-def _captioned(entries: Iterable[Entry]) -> tuple[list[Entry], str]:
-    """A sample for each image with all its captions, equally many; and what was left out for that."""
+def _captioned(own: OwnBenchmark, entries: Iterable[Entry]) -> tuple[list[Entry], str]:
+    """A sample for each image with equally many captions, and what was left out for that.
+
+    Retrieval without training takes all captions: an image with fewer than another has empty ones, which count nowhere.
+    """
     by_picture: dict[str, list[Entry]] = {}
     for entry in entries:
         first = by_picture.setdefault(str(entry.source), [entry])[0]
         _refuse_torn(entry, first, str(entry.source))
         if entry is not first:
             by_picture[str(entry.source)].append(entry)
-    counts = sorted({len(rows) for rows in by_picture.values()})
-    captions = "caption" if counts[0] == 1 else f"{counts[0]} captions"
-    note = f"the first {captions} of each image, of {counts[0]} to {counts[-1]}" if len(counts) > 1 else ""
-    return [
-        rows[0]._replace(text=tuple(str(entry.text[0]) for entry in rows[: counts[0]])) for rows in by_picture.values()
-    ], note
+    listed = [(rows[0], [caption for entry in rows for caption in entry.text]) for rows in by_picture.values()]
+    counts = sorted({len(captions) for _, captions in listed})
+    if own.samples == "zero-shot-retrieval":
+        most = counts[-1]
+        return [
+            first._replace(text=(*captions, *[""] * (most - len(captions)))) for first, captions in listed
+        ], f"{sum(len(captions) for _, captions in listed):,} captions of {len(listed):,} images"
+    words = "caption" if counts[0] == 1 else f"{counts[0]} captions"
+    note = f"the first {words} of each image, of {counts[0]} to {counts[-1]}" if len(counts) > 1 else ""
+    return [first._replace(text=tuple(captions[: counts[0]])) for first, captions in listed], note
 
 
 def _refuse_torn(entry: Entry, earlier: Entry, path: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from gate_data.errors import DataError
 from gate_data.own.annotated import root_of
 from gate_data.own.entry import Entry
-from gate_data.own.spec import OwnBenchmark
+from gate_data.own.spec import CAPTIONED, OwnBenchmark
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, is_loop, may_be_class
 from gate_data.readers.scanning import inner_folders, scanned
@@ -37,8 +37,8 @@ def odd_labels(own: OwnBenchmark, entries: Sequence[Entry]) -> Iterator[str]:
         yield from _rows_twice(entries)
     if doubled := one_number({entry.group for entry in entries}):
         yield f"groups that are one number, written in several ways, are groups of their own: {_quoted(doubled)}"
-    if own.samples == "image-text":
-        yield from _shared_captions(entries)
+    if own.samples in CAPTIONED:
+        yield from _shared_captions(entries, counted=own.samples == "zero-shot-retrieval")
     if own.samples not in _NAMED:
         return
     labels = sorted({str(entry.target) for entry in entries})
@@ -79,17 +79,19 @@ def _rows_twice(entries: Sequence[Entry]) -> Iterator[str]:
         yield f"{len(entries) - len(counts):,} rows equal another and count again, such as that of {where}"
 
 
-def _shared_captions(entries: Sequence[Entry]) -> Iterator[str]:
+def _shared_captions(entries: Sequence[Entry], *, counted: bool) -> Iterator[str]:
     pictures: dict[str, set[Any]] = defaultdict(set)
     for entry in entries:
         for caption in (entry.text,) if isinstance(entry.text, str) else entry.text:
-            pictures[caption].add(entry.source)
+            if caption:
+                pictures[caption].add(entry.source)
     shared = {caption: len(sources) for caption, sources in pictures.items() if len(sources) > 1}
     if shared:
         most = max(shared, key=lambda caption: shared[caption])
+        wrong = "as answers they count as wrong for one another's images, and equal scores share their places"
         yield (
             f"{len(shared):,} captions stand with several images, such as {most!r:.80} with {shared[most]}: "
-            "as answers they count as wrong for one another's images, and equal scores share their places"
+            f"{'each of these images is a right answer' if counted else wrong}"
         )
 
 

@@ -28,7 +28,7 @@ from gate_data.own.entry import Entry
 from gate_data.own.odd import deeper, hidden_labels, nearly_there, odd_labels
 from gate_data.own.reading import read_benchmark
 from gate_data.own.slicing import refuse_missing_twice, refuse_slices, sliced_by, with_exif
-from gate_data.own.spec import OwnBenchmark
+from gate_data.own.spec import CAPTIONED, OwnBenchmark
 from gate_data.readers import IGNORED, ClassMap, Clip, Cut, Member, described, held_out
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.decode import open_picture
@@ -58,7 +58,7 @@ _NAMED = (
 """Tasks whose targets are names of classes."""
 _UNTRAINED = ("zero-shot", "multi-label", "image-retrieval", "clustering")
 """Tasks for which a class in test need not be in training."""
-_UNFITTED = ("zero-shot", "pair-scoring")
+UNFITTED = ("zero-shot", "pair-scoring", "zero-shot-retrieval")
 """Tasks for which nothing is trained."""
 _WITHOUT_TRAINING = ("zero-shot-segmentation",)
 """Tasks that take training samples where there are some, and do without."""
@@ -105,8 +105,8 @@ def originals_from(own: OwnBenchmark, path: Path, *, skip_missing: bool = False)
         share=own.splits.validation_share,
         grouped=bool(own.splits.group),
         # boxes are cut out, and class maps show whole images
-        fit="whole" if task == "segmentation" or (own.data.kind in _BOXES and task != "image-text") else "crop",
-        trained=task not in _UNFITTED and own.benchmark.task not in _WITHOUT_TRAINING,
+        fit="whole" if task == "segmentation" or (own.data.kind in _BOXES and task not in CAPTIONED) else "crop",
+        trained=task not in UNFITTED and own.benchmark.task not in _WITHOUT_TRAINING,
         maps=_class_map(own, path) if task == "segmentation" else None,
     )
 
@@ -300,7 +300,7 @@ def _split(
     else:
         for entry, sample in zip(entries, samples, strict=True):
             lists[entry.split].append(sample)
-    if own.samples in _UNFITTED:
+    if own.samples in UNFITTED:
         return {"train": [], "validation": [], "test": lists["test"] or lists[""] or lists["train"]}, ""
     lists["train"] += lists[""]
     if not lists["train"] and lists["test"] and own.benchmark.task in _WITHOUT_TRAINING:

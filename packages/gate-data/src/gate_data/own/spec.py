@@ -28,11 +28,14 @@ Task = Literal[
     "video-regression",
     "pair-scoring",
     "image-text",
+    "zero-shot-retrieval",
     "detection",
 ]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 Numbers = Annotated[tuple[int, ...], Field(strict=False)]
 Colour = Annotated[tuple[int, int, int], Field(strict=False)]
+CAPTIONED = ("image-text", "zero-shot-retrieval")
+"""Tasks whose samples are images with captions."""
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
@@ -75,10 +78,10 @@ class Files(_Part):
 
     kind: Kind
     """A folder per class (folders). A row per sample, as CSV, TSV, JSONL or Parquet (table). COCO's JSON (coco), whose
-    boxes are found (detection), or cut out and classified, or whose captions are matched (image-text). Boxes in a file
-    for each image (voc, yolo), likewise. A class map for each image (maps, segmentation). What Hugging Face's
-    save_to_disk wrote (datasets, extra hub). Tar shards of images with class numbers or captions, as CLIP_benchmark has
-    them (webdataset)."""
+    boxes are found (detection), or cut out and classified, or whose captions are matched (image-text,
+    zero-shot-retrieval). Boxes in a file for each image (voc, yolo), likewise. A class map for each image (maps,
+    segmentation). What Hugging Face's save_to_disk wrote (datasets, extra hub). Tar shards of images with class numbers
+    or captions, as CLIP_benchmark has them (webdataset)."""
     root: str = "."
     """Folder of images or clips, from this file's folder."""
     table: str = ""
@@ -101,8 +104,8 @@ class Files(_Part):
     separator: str = "|"
     """Between the labels of one field, where a sample has several."""
     text: str = "text"
-    """Column of the question or caption (of pair-scoring: the first; of image-text: a row per caption, and an image
-    may have several)."""
+    """Column of the question or caption (of pair-scoring: the first; of image-text and zero-shot-retrieval: a row per
+    caption, or a list of captions in JSONL, and an image may have several)."""
     text2: str = "text2"
     """Column of a pair's second caption."""
     ignored: Numbers = (255,)

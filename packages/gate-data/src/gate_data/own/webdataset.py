@@ -11,7 +11,7 @@ from gate_data.own.annotated import SPLITS, root_of
 from gate_data.own.class_names import BY_LINE
 from gate_data.own.columns import Guess, splits_in
 from gate_data.own.entry import Entry
-from gate_data.own.spec import OwnBenchmark
+from gate_data.own.spec import CAPTIONED, OwnBenchmark
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
 from gate_data.readers.source import Member, read_text
 from wary_files import archives
@@ -134,7 +134,7 @@ def _shown(
     where = f"{shard}: {key}"
     if several := [files[other] for other in _IMAGES if other in files and other != ending]:
         raise DataError(f"{where} has two images, {files[ending]} and {several[0]}: keep one")
-    wanted = "txt" if own.samples == "image-text" else "cls"
+    wanted = "txt" if own.samples in CAPTIONED else "cls"
     if wanted not in files:
         raise DataError(f"{where} has no .{wanted} next to its .{ending}; it has {', '.join(sorted(files))}")
     try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from gate_data.own.annotated import root_of
 from gate_data.own.reading import line_of, read_benchmark
@@ -17,7 +18,10 @@ from gate_runner.tasks.registry import find_task_type
 from knowledge_prompts.class_words import built_in_knowledge
 from wary_files.class_names import file_and_list
 
-TEXT_TASKS = ("zero-shot", "zero-shot-segmentation", "image-text", "pair-scoring")
+if TYPE_CHECKING:
+    from gate_data.own.columns import Guess
+
+TEXT_TASKS = ("zero-shot", "zero-shot-segmentation", "image-text", "zero-shot-retrieval", "pair-scoring")
 """Tasks of people's own data that compare images with texts."""
 
 
@@ -127,7 +131,7 @@ def _templates_from_here(where: Path, text: str) -> str:
 
 
 def looked_at(
-    folder: Path, path: Path, table: Path | None = None, target: str = ""
+    folder: Path, path: Path, table: Path | None = None, target: str = "", task: str = ""
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """What a folder was taken for, checked, with its counts; nothing is written."""
     from pydantic import ValidationError
@@ -139,6 +143,11 @@ def looked_at(
     if not path.parent.is_dir():
         raise DataError(f"{path.parent} is no folder, in which {path.name} could be written")
     guessed = guess(folder, is_taken, table, target)
+    if task:
+        guessed = _for_task(guessed, task)
+    elif guessed.values["benchmark"]["task"] == "image-text":
+        how = "image-text trains two projections; --task zero-shot-retrieval scores an encoder as it is"
+        guessed = replace(guessed, remarks=(*guessed.remarks, how))
     values = values_at(guessed.values, folder, path.parent)
     try:
         own = OwnBenchmark.model_validate(values)
@@ -149,6 +158,23 @@ def looked_at(
     except DataError as error:
         raise DataError(f"{folder} was taken for this: {'; '.join(guessed.remarks)}. But {error}") from error
     return values, [*guessed.remarks, *counts]
+
+
+def _for_task(guessed: Guess, task: str) -> Guess:
+    """What a folder was taken for, with another task; without what is said of splits that it does not draw."""
+    from gate_data.own.originals import UNFITTED
+    from gate_data.own.spec import Task
+
+    if task not in get_args(Task):
+        raise unknown("task", task, get_args(Task))
+    about = {**guessed.values["benchmark"], "task": task}
+    drawn = tuple(f"{split} is drawn from train" for split in ("validation", "test"))
+    remarks = tuple(
+        line
+        for line in guessed.remarks
+        if not line.startswith("taken for ") and (line not in drawn or task not in UNFITTED)
+    )
+    return replace(guessed, values={**guessed.values, "benchmark": about}, remarks=(*remarks, f"taken for {task}"))
 
 
 def write_own(values: dict[str, dict[str, Any]], path: Path) -> None:

@@ -31,6 +31,9 @@ def new(
     target: Annotated[
         str, typer.Option(metavar="COLUMN", help="A table's column to be predicted, if not called label or the like.")
     ] = "",
+    task: Annotated[
+        str, typer.Option(metavar="TASK", help="Another task of the same samples, e.g. zero-shot-retrieval.")
+    ] = "",
     output: Annotated[Path | None, typer.Option(help="File to write; FOLDER/benchmark.toml by default.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written, and write nothing.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the file's JSON schema, for editors.")] = False,
@@ -65,7 +68,7 @@ def new(
     from vision_features.encoders.spec import usual_encoder
 
     path = output or (folder if folder.is_dir() else folder.parent) / "benchmark.toml"
-    values, sentences = looked_at(folder, path, table, target)
+    values, sentences = looked_at(folder, path, table, target, task)
     for sentence in sentences:
         echo(sentence)
     if dry_run:

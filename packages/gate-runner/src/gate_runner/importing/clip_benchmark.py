@@ -12,7 +12,7 @@ from gate_runner.importing.entry import Entry, Reading, Rows, direction_of, name
 _TASKS = {
     "zeroshot_classification": "zero-shot",
     "linear_probe": "image-classification",
-    "zeroshot_retrieval": "image-text",
+    "zeroshot_retrieval": "zero-shot-retrieval",
     "image_caption_selection": "pair-scoring",
     "captioning": "captioning",
 }

@@ -53,10 +53,10 @@ def read_csv(rows: Rows, path: str) -> Reading:
 def _named(column: str) -> tuple[str, str, str]:
     """Return data set, task type and metric of a column."""
     if match := _RETRIEVAL.fullmatch(column):
-        return match[1], "image-text", our_metric(f"{match[2]}_retrieval_recall@{match[3]}")
+        return match[1], "zero-shot-retrieval", our_metric(f"{match[2]}_retrieval_recall@{match[3]}")
     if match := _LANGUAGE.fullmatch(column):
         data = match[1] if match[3] == "en" else f"{match[1]}@{match[3]}"
-        return data, "image-text", our_metric(match[2])
+        return data, "zero-shot-retrieval", our_metric(match[2])
     if "jaccard" in column:
         data, _, metric = column.partition(" ")
         return data, "image-text", metric

@@ -229,7 +229,8 @@ def results_table(results: Sequence[Result], expected: Mapping[Key, float] | Non
 
     A note of some words stands in the place of the source, a longer one below the table, once.
 
-    Where the untrained encoder's score is known for the same data, it stands beside chance.
+    A single result has a row for each of its metrics. Where the untrained encoder's score is known for the same data,
+    it stands beside chance.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True, header_style="bold")
     table.add_column("benchmark", overflow="fold")  # of words for a read-out it may be long
@@ -270,6 +271,15 @@ def results_table(results: Sequence[Result], expected: Mapping[Key, float] | Non
             *times,
             source.replace("synthetic stand-in", "stand-in") if baseline else source,  # for want of room
         )
+        for more in result.scores[1:] if len(results) == 1 else ():
+            table.add_row(
+                "",
+                f"{more.value:.3f}",
+                f"{more.low:.3f}–{more.high:.3f}",
+                f"{more.chance:.3f}",
+                *([""] if baseline else []),
+                f"{more.metric} {'↑' if more.direction == 'higher' else '↓'}",
+            )
     return Group(table, *map(Text, notes), *(Text(reason, style="red") for reason in reasons))
 
 

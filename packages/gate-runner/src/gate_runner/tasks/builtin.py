@@ -230,6 +230,8 @@ TASK_TYPES = (
         side="retrieval",
         say="gate_runner.tasks.predicted:a_caption",
         draw="gate_runner.tasks.drawing:captions",
+        same_samples=("zero-shot-retrieval",),
+        variant="gate_runner.tasks.variants:of_captions",
         own_metrics=(
             "image_to_text",
             "text_to_image",
@@ -299,6 +301,24 @@ TASK_TYPES = (
         details="gate_runner.tasks.zero_shot:details",
         trains=False,
         **{**_OWN_CLASSES, "own_metrics": ("acc@1", "macro_f1")},
+    ),
+    TaskType(
+        "zero-shot-retrieval",
+        "captions for images and images for captions, ranked by cosine; nothing trained",
+        "gate_runner.tasks.zero_shot_retrieval:run",
+        side="retrieval",
+        say="gate_runner.tasks.predicted:a_caption",
+        draw="gate_runner.tasks.drawing:captions",
+        details="gate_runner.tasks.zero_shot_retrieval:details",
+        statistics={
+            **{f"t2i_r@{k}": "gate_runner.tasks.zero_shot_retrieval:share_found" for k in (1, 5, 10)},
+            **{f"{to}_median_rank": "gate_runner.tasks.zero_shot_retrieval:median_rank" for to in ("i2t", "t2i")},
+        },
+        trains=False,
+        own_metrics=(
+            *(f"{to}_r@{k}" for to in ("i2t", "t2i") for k in (1, 5, 10)),
+            *(f"{to}_median_rank" for to in ("i2t", "t2i")),
+        ),
     ),
     TaskType(
         "zero-shot-segmentation",

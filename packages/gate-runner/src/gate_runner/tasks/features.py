@@ -69,6 +69,20 @@ def embedded(job: Job, texts: Sequence[str]) -> Float[Tensor, "n d"]:
         return torch.cat([job.encoder.encode_text(texts[i : i + size]).cpu() for i in range(0, len(texts), size)])
 
 
+def captions_encoded(job: Job, texts: list[str]) -> Rows:
+    """Text features of many captions, in order; they are kept, so that a run that is broken off goes on."""
+    cut_texts(job, texts)
+
+    def encode(numbers: Tensor) -> Tensor:
+        return job.encoder.encode_text([texts[number] for number in numbers.tolist()])
+
+    def progress(done: int, total: int) -> None:
+        job.progress("encode captions", done, total)
+
+    with job.timed("encode"):
+        return job.features.rows("captions", "text", digests_of(texts), job.settings.batch_size, encode, progress)
+
+
 class Embedder:
     """Encodes texts, each once, whoever asks."""
 

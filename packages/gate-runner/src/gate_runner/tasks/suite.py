@@ -19,10 +19,9 @@ from gate_runner.errors import DataError
 from gate_runner.plugins import own_model
 from gate_runner.suites.questions import QuestionPictures, Questions
 from gate_runner.tasks.drawing import shown
-from gate_runner.tasks.features import cut_texts, pooled
+from gate_runner.tasks.features import captions_encoded, pooled
 from gate_runner.tasks.job import Job, Outcome, Score
 from gate_runner.tasks.task import Details, Drawing
-from vision_features.features import digests_of
 
 _SHOWN = 3
 """Captions of a question that a report shows."""
@@ -98,16 +97,7 @@ def _features(job: Job, pictures: QuestionPictures, captions: Sequence[str]) -> 
     different = pictures.different()
     images = pooled(job, Split(different, torch.zeros(len(different))), "test")
     texts = list(dict.fromkeys(captions))
-    cut_texts(job, texts)
-
-    def encode(numbers: Tensor) -> Tensor:
-        return job.encoder.encode_text([texts[number] for number in numbers.tolist()])
-
-    def progress(done: int, total: int) -> None:
-        job.progress("encode captions", done, total)
-
-    with job.timed("encode"):
-        texts_rows = job.features.rows("captions", "text", digests_of(texts), job.settings.batch_size, encode, progress)
+    texts_rows = captions_encoded(job, texts)
     return Features(
         _unit(images[:][:, 0]),
         _unit(texts_rows[:]),

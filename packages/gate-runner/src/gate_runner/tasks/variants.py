@@ -100,6 +100,20 @@ def of_classification(benchmark: Benchmark, text: str) -> Benchmark:
     )
 
 
+def of_captions(benchmark: Benchmark, text: str) -> Benchmark:
+    """A benchmark of images and captions whose encoder is scored as it is: ``ID@zero-shot-retrieval``."""
+    same = find_task_type(benchmark.task).same_samples
+    if text not in same:
+        expected = ", ".join(f"{benchmark.id}@{name}" for name in same)
+        raise UsageError(f"benchmark {benchmark.id!r} has no variant {text!r}; there is {expected}")
+    metrics = tuple(find_task_type(text).own_metrics)
+    title = f"{benchmark.title}, nothing trained"
+    return replace(
+        benchmark, id=f"{benchmark.id}@{text}", title=title, task=text, metrics=metrics, training={},
+        original_training={}, cost=None,
+    )  # fmt: skip
+
+
 WORD_MAPS = "zero-shot-segmentation"
 _FEATURES = "features="
 _SCORED = tuple(name for name in PATCH_FEATURES if name != "proxyclip")
