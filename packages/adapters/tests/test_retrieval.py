@@ -118,7 +118,7 @@ def test_shapes_that_do_not_belong_together_are_refused() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_features_without_a_rank_are_refused(value: float) -> None:
-    """Nothing is better than NaN, so that its image was ranked at once: a recall of 1."""
+    """Nothing is better than NaN, so that its image was found at once: a recall of 1."""
     images, texts = torch.eye(6), torch.eye(6)[:, None].repeat(1, 2, 1)
     for side in (images, texts):
         side[3] = value

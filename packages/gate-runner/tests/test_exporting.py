@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from gate_runner.cli import main
 from gate_runner.errors import DataError, UsageError
-from gate_runner.exporting import FORMS, export
+from gate_runner.exporting import FORMS, export, folders_of
 from gate_runner.exporting.model import model_name
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.stored import StoredRun, read_run
@@ -221,3 +222,35 @@ def test_seeds_of_other_metrics_have_no_mean(tmp_path: Path) -> None:
 def test_a_spec_without_letters_is_a_name_nevertheless(tmp_path: Path, spec: str) -> None:
     named = model_name(read_run(write_run(tmp_path / "run", {"digits": 0.5}, encoder=spec)))
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+", part) for part in named)
+
+
+def exported(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", *map(str, words)])
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+def test_several_runs_are_written_each_as_it_is_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [write_run(tmp_path / name, SKILLS, encoder=f"timm:{name}/random:1") for name in ("a", "b")]
+    status, out, _ = exported(capsys, *runs, runs[0], "--to", "csv")
+    assert (status, out.split()) == (0, [str(run / "export" / "csv" / "results.csv") for run in runs])
+    alone = [(run / "export" / "csv" / "results.csv").read_bytes() for run in runs]
+    assert alone[0] != alone[1]
+    status, _, _ = exported(capsys, *runs, "--to", "csv", "--output", tmp_path / "out")
+    assert status == 0
+    assert [(tmp_path / "out" / name / "results.csv").read_bytes() for name in ("a", "b")] == alone
+    assert export(runs[1], "csv", tmp_path / "third").files[0].read_bytes() == alone[1]
+
+
+def test_a_run_of_several_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "a", SKILLS)
+    (tmp_path / "empty").mkdir()
+    status, out, err = exported(capsys, tmp_path / "empty", run, "--to", "csv")
+    assert (status, out.split()) == (1, [str(run / "export" / "csv" / "results.csv")])
+    assert f"{tmp_path / 'empty'} is not exported: " in err
+    assert len(err.splitlines()) == 1
+    with pytest.raises(UsageError, match="--model me/x names one model, and there are 2 runs"):
+        folders_of([run, tmp_path / "empty"], "csv", model="me/x")
+    with pytest.raises(UsageError, match=r"would both be written to out/a: leave out --output"):
+        folders_of([run, tmp_path / "other" / "a"], "csv", Path("out"))

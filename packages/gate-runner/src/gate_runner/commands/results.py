@@ -282,20 +282,38 @@ def report(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, each of which is written alone.")],
     to: Annotated[str, typer.Option("--to", help="every-eval-ever, model-card, csv or elevater.")],
-    output: Annotated[Path | None, typer.Option(help="Folder; RUN/export/FORM by default.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder, with one below it for each of several; RUN/export/FORM by default.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="DEVELOPER/NAME; from the encoder's spec by default.")] = None,
     organization: Annotated[str, typer.Option(help="Who ran the evaluation.")] = "independent",
 ) -> None:
-    """Write a run's results in a form that other tools read."""
-    from gate_runner.exporting import export as write
+    """Write results of runs in a form that other tools read.
 
-    paths = write(run, to, output, model=model, organization=organization)
-    for path in paths.files:
-        echo(path)
-    for sentence in paths.left_out:
-        echo(sentence, err=True)
+    A run of several that cannot be written is named, and the others are written.
+    """
+    from gate_runner.errors import UsageError
+    from gate_runner.exporting import export as write
+    from gate_runner.exporting import folders_of
+
+    refused = False
+    for run, folder in folders_of(runs, to, output, model):
+        try:
+            paths = write(run, to, folder, model=model, organization=organization)
+        except UsageError as error:
+            if len(runs) == 1:
+                raise
+            echo(f"{run} is not exported: {error}", err=True)
+            refused = True
+            continue
+        for path in paths.files:
+            echo(path)
+        for sentence in paths.left_out:
+            echo(sentence if len(runs) == 1 else f"{run}: {sentence}", err=True)
+    if refused:
+        raise typer.Exit(1)
 
 
 def upload(

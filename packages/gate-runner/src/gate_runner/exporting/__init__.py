@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gate_runner.exporting.forms import FORMS, export
+from gate_runner.exporting.forms import FORMS, export, folders_of
 
-__all__ = ["FORMS", "export"]
+__all__ = ["FORMS", "export", "folders_of"]

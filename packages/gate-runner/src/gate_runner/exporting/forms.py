@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -45,6 +45,49 @@ FORMS: dict[str, Callable[[StoredRun, ModelName, str], Files]] = {
     "elevater": elevater.files,
 }
 """By the name that ``--to`` takes: from a run, its model's name and who ran it, to texts by path."""
+
+
+def folders_of(
+    runs: Sequence[Path], form: str, output: Path | None = None, model: str | None = None
+) -> list[tuple[Path, Path | None]]:
+    """Give each of one or several runs the folder that `export` writes; None is its default.
+
+    Several runs have a folder below ``output`` each, called like the run's own.
+
+    Args:
+        runs: run folders; one that is named twice is written once.
+        form: one of `FORMS`.
+        output: as ``--output`` gives it.
+        model: as ``--model`` gives it, for one run alone.
+
+    Raises:
+        UsageError: an unknown form, a model for several runs, or two runs of one name with an output.
+
+    Example:
+        >>> [folder.as_posix() for _, folder in folders_of([Path("runs/a"), Path("runs/b")], "csv", Path("out"))]
+        ['out/a', 'out/b']
+    """
+    if form not in FORMS:
+        raise unknown("export form", form, list(FORMS))
+    by_place: dict[Path, Path] = {}
+    for run in runs:
+        by_place.setdefault(run.resolve(), run)
+    different = list(by_place.values())
+    if len(different) == 1:
+        return [(different[0], output)]
+    if model is not None:
+        raise UsageError(f"--model {model} names one model, and there are {len(different)} runs: export each alone")
+    if output is None:
+        return [(run, None) for run in different]
+    by_name: dict[str, Path] = {}
+    for run in different:
+        first = by_name.setdefault(run.resolve().name, run)
+        if first is not run:
+            raise UsageError(
+                f"{first} and {run} would both be written to {output / run.resolve().name}: leave out --output, or "
+                "export each alone"
+            )
+    return [(run, output / name) for name, run in by_name.items()]
 
 
 def export(
