@@ -102,6 +102,28 @@ def test_names_are_linked_and_pictures_are_found(
     assert capsys.readouterr().out.split("\t")[1] == "Q0"
 
 
+def test_a_folder_that_may_only_be_read_is_searched_and_linked(
+    built: tuple[Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Nothing is written there, not even a lock that is taken away again: that changes its folder's time."""
+    (tmp_path / "names.txt").write_text("green thing\n")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    folder = built[0].rename(shared / "kb")
+    places = [shared, folder, *folder.rglob("*")]
+    for path in places:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    before = [path.stat().st_mtime_ns for path in places]
+    assert oven("link", "names.txt", "--kb", str(folder)) == 0
+    assert oven("search", "--kb", str(folder), "--encoder", built[1], "--text", "red", "-k", "1") == 0
+    assert oven("verify", "--kb", str(folder)) == 0
+    after = [path.stat().st_mtime_ns for path in places]
+    for path in places:
+        path.chmod(0o755)
+    assert after == before
+    assert capsys.readouterr().out.endswith("whole: kb, names, vectors, index\n")
+
+
 def test_each_line_of_standard_input_is_answered_before_the_next_comes(built: tuple[Path, str]) -> None:
     command = [sys.executable, "-c", "from oven_retrieval.cli import main; main()", "link", "-", "--kb", str(built[0])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

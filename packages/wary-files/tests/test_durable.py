@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from wary_files.durable import replacing, write_whole
+from wary_files.durable import FolderError, one_writer, replacing, write_whole
 
 
 def names(folder: Path) -> list[str]:
@@ -105,3 +106,19 @@ def test_many_writers_at_once_leave_one_whole_file(tmp_path: Path) -> None:
         thread.join()
     assert (tmp_path / "page").read_bytes() in contents
     assert names(tmp_path) == ["page"]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_place_that_cannot_be_written_is_named(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock file that could not be made was named, which nobody had asked for."""
+
+    def refused(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(FolderError) as raised, one_writer(tmp_path / "kb"):
+        pass
+    assert str(raised.value) == f"{tmp_path} cannot be written: {os.strerror(number)}"
+    monkeypatch.undo()
+    with one_writer(tmp_path / "kb"):
+        pass

@@ -208,6 +208,7 @@ class FolderError(ValueError):
     """
 
 
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _held: dict[str, tuple[int, int]] = {}
 """Lock file -> the thread of this process that holds it, and how many times."""
 _guard = threading.Lock()
@@ -282,9 +283,14 @@ def _lock(file: Path, folder: Path) -> TextIO | None:
         import fcntl
     except ImportError:
         return None
-    file.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)  # no link: it is written
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)  # no link: is written
+        except OSError as error:
+            if error.errno not in _READ_ONLY:
+                raise
+            raise FolderError(f"{file.parent} cannot be written: {error.strerror}") from None
         handle = os.fdopen(opened, "r+", encoding="utf-8")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
