@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -270,6 +271,65 @@ def test_onnx_gives_the_probabilities_that_the_head_predicts(probed: Path, folde
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == ["blue", "green", "red"]
 
 
+@pytest.mark.parametrize("kind", ["linear", "attentive", "cache", "gaussian"])
+def test_every_kind_of_head_is_written_as_onnx(probed: Path, tmp_path: Path, kind: str) -> None:
+    """The head of unlabelled images was refused: two buffers were called ``mean``."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    from vision_adapters.heads.attentive import AttentiveHead
+    from vision_adapters.tuning.baselines import CacheHead
+    from vision_adapters.tuning.gaussians import GaussianHead
+    from vision_features.heads.onnx import export_onnx
+
+    head, rng = load_head(probed), torch.Generator().manual_seed(0)
+
+    def drawn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=rng)
+
+    module: Any = head.module
+    if kind == "attentive":
+        module = torch.nn.Sequential(_AsTokens(), AttentiveHead(128, 3, heads=2))
+    elif kind == "cache":
+        module = CacheHead(
+            drawn(3, 128), drawn(6, 128), torch.eye(3)[torch.arange(6) % 3], scale=20.0, alpha=1.0, beta=2.0
+        )
+    elif kind == "gaussian":
+        module = GaussianHead(drawn(3, 128), 0.1 * drawn(3, 128), drawn(3, 128).abs() + 1, 20.0)
+    head = replace(head, module=module.eval())
+    assert export_onnx(head, tmp_path / "head.onnx") < 1e-4
+    pixels = torch.rand(4, *head.encoder.shape, generator=rng)
+    session = runtime.InferenceSession(str(tmp_path / "head.onnx"), providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["scores"], {"pixels": pixels.numpy()})
+    with torch.no_grad():
+        mean, std = (torch.tensor(values).view(3, 1, 1) for values in (head.encoder.mean, head.encoder.std))
+        prepared = (pixels - mean) / std
+        expected = module(head.encoder.image(prepared).float())
+    torch.testing.assert_close(torch.from_numpy(scores), expected, rtol=1e-3, atol=1e-3)
+
+
+class _AsTokens(torch.nn.Module):
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        return torch.stack([features, features.flip(1)], dim=1)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_onnx_says_how_images_become_its_pixels(probed: Path, tmp_path: Path, own: bool) -> None:
+    """Its description left out the margin that an encoder with its own transform cuts off."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    from vision_features.heads.onnx import export_onnx
+
+    head = load_head(probed)
+    if own:
+        head = replace(head, card={**head.card, "transform": "Resize(size=73) > CenterCrop(size=64)"})
+    export_onnx(head, tmp_path / "head.onnx")
+    held = {entry.key: entry.value for entry in onnx.load(str(tmp_path / "head.onnx")).metadata_props}
+    usual = "Crop(the largest middle part, 64 wide to 64 high) > Resize(size=(64, 64), interpolation=bicubic"
+    assert held["images"].startswith("Resize(size=73) > CenterCrop(size=64)" if own else usual)
+
+
 def test_labels_and_images_are_the_same_files_however_they_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +341,31 @@ def test_labels_and_images_are_the_same_files_however_they_are_named(
     monkeypatch.chdir(tmp_path)
     predicted = [Prediction(f"{name}/0.png", ("a",), (1.0,)) for name in ("a", "b")]
     assert all("accuracy 0.5000" in scored(predicted, true_labels(path), ("a", "b")) for path in (Path(), tmp_path))
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.jsonl"])
+def test_predictions_that_are_broken_off_leave_the_file_that_was_there(
+    probed: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Half of the rows stood in its place, and looked like all of them."""
+    from vision_features import cli as features
+    from vision_features.heads.predicting import Prediction
+
+    def broken(*_: Any, **__: Any) -> Iterator[Prediction]:
+        yield Prediction("0.png", ("red",), (1.0,))
+        raise DataError("the disk is gone")
+
+    monkeypatch.setattr("vision_features.heads.saved.Head.predict", broken)
+    output = tmp_path / name
+    output.write_text("of yesterday")
+    with pytest.raises(SystemExit, match="2"):
+        main(["adapt", "predict", str(probed), str(folder), "--output", str(output)])
+    assert output.read_text() == "of yesterday"
+    if name == "out.csv":
+        with suppress(DataError, SystemExit):
+            features.main(["predict", str(probed), str(folder), "--output", str(output)])
+    assert output.read_text() == "of yesterday"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_labels_are_held_against_images_before_anything_is_predicted(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wary_files.durable import FolderError, one_writer, replacing, write_whole
+from wary_files.durable import FolderError, one_writer, opened_whole, replacing, write_whole
 
 
 def names(folder: Path) -> list[str]:
@@ -122,3 +122,55 @@ def test_a_place_that_cannot_be_written_is_named(number: int, tmp_path: Path, mo
     monkeypatch.undo()
     with one_writer(tmp_path / "kb"):
         pass
+
+
+def test_a_table_that_is_broken_off_leaves_the_old_one(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("old\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(table)
+
+    def broken_off(path: Path) -> None:
+        with opened_whole(path) as file:
+            file.write("half")
+            raise RuntimeError
+
+    for path in (table, link):
+        with pytest.raises(RuntimeError):
+            broken_off(path)
+        assert table.read_text() == "old\n"
+        assert names(tmp_path) == ["link.csv", "table.csv"]
+    with opened_whole(link) as file:
+        file.write("é\n")
+    assert link.is_symlink()
+    assert table.read_bytes() == "é\n".encode()
+
+
+def test_a_table_goes_into_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    with opened_whole(pipe) as file:
+        file.write("row\n")
+    reader.join(10)
+    assert got == ["row\n"]
+    assert pipe.is_fifo()
+
+
+def test_a_file_stays_as_private_as_it_was(tmp_path: Path) -> None:
+    """What took its place could be read by everybody."""
+    private, other = tmp_path / "private.json", tmp_path / "other.json"
+    for mode in (0o600, 0o640, 0o664):
+        private.write_text("old")
+        private.chmod(mode)
+        write_whole(private, b"new")
+        assert private.stat().st_mode & 0o777 == mode
+    other.write_text("mine")
+    other.chmod(0o600)
+    link = tmp_path / "link.json"
+    link.symlink_to(other)
+    write_whole(link, b"new")
+    assert other.read_text() == "mine"
+    assert not link.is_symlink()

@@ -34,6 +34,7 @@ def _embed(options: argparse.Namespace) -> int:
 def _predict(options: argparse.Namespace) -> int:
     from vision_features.heads import load_head
     from vision_features.heads.predicting import image_files, write_csv
+    from wary_files.durable import opened_whole
     from wary_files.errors import UsageError
 
     if options.output is not None and options.output.suffix.lower() != ".csv":
@@ -45,7 +46,7 @@ def _predict(options: argparse.Namespace) -> int:
     if options.output is None:
         failed = write_csv(predictions, top, sys.stdout)
     else:
-        with options.output.open("w", encoding="utf-8", newline="") as file:
+        with opened_whole(options.output) as file:
             failed = write_csv(predictions, top, file)
     if failed:
         sys.stderr.write(f"{failed} of {len(files)} images could not be read; their rows have the reason\n")
@@ -54,10 +55,12 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from vision_features.heads import load_head
-    from vision_features.heads.onnx import export_onnx
+    from vision_features.heads.onnx import export_onnx, steps_before
 
-    worst = export_onnx(load_head(options.head, encoder=options.encoder, device="cpu"), options.output)
+    head = load_head(options.head, encoder=options.encoder, device="cpu")
+    worst = export_onnx(head, options.output)
     sys.stdout.write(f"wrote {options.output}: probabilities within {worst:.1g} of torch\n")
+    sys.stdout.write(f"images become pixels by {steps_before(head)}\n")
     return 0
 
 

@@ -10,11 +10,12 @@ import os
 import platform
 import secrets
 import shutil
+import stat
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TextIO, TypeVar
@@ -74,6 +75,9 @@ def replacing(path: Path, *, alone: bool = False) -> Iterator[Path]:
         yield new
         with new.open("rb+") as file:
             os.fsync(file.fileno())
+        with suppress(OSError):
+            if not path.is_symlink():
+                new.chmod(stat.S_IMODE(path.stat().st_mode))  # what only its owner may read stays so
         os.replace(new, path)  # noqa: PTH105  # tests stop the process at each call of `os`
     except BaseException:
         new.unlink(missing_ok=True)
@@ -102,6 +106,33 @@ def write_whole(path: Path, content: bytes, *, follow: bool = False, alone: bool
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, alone=alone) as new, new.open("xb") as file:
         file.write(content)
+
+
+@contextmanager
+def opened_whole(path: Path) -> Iterator[TextIO]:
+    r"""Give a text stream, for a path that the user has named, whose lines take the file's place when the block ends.
+
+    Where the block fails, or the process dies, the file stays as it was: half of a table would look like all of one.
+    A link's target is replaced, and a pipe or a device is written to as it is.
+
+    Raises:
+        OSError: the disk is full, closed or broken.
+
+    Example:
+        >>> import tempfile
+        >>> table = Path(tempfile.mkdtemp()) / "table.csv"
+        >>> with opened_whole(table) as file:
+        ...     _ = file.write("class\n")
+        >>> table.read_text()
+        'class\n'
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    with replacing(path) as new, new.open("x", encoding="utf-8", newline="") as file:
+        yield file
 
 
 def own_file(path: Path) -> Path:

@@ -131,6 +131,8 @@ class CacheHead(nn.Module):
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
         """Scores of each class, a few thousand rows at a time: each is compared with every key."""
+        if torch.compiler.is_compiling():  # as ONNX there is no number of parts
+            return self._scores(x)
         return torch.cat([self._scores(part) for part in torch.split(x, 4096)])
 
     def _scores(self, x: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from PIL import Image
 
+from wary_files.durable import write_whole
 from wary_files.text import printable
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ WHITE = "\t\n\r"
 def write_page(path: str | os.PathLike[str], template: str, **content: Any) -> Path:
     """Fill a template of this package, and write it; its folder is made where there is none."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(templates().get_template(template).render(content), encoding="utf-8")
+    write_whole(target, templates().get_template(template).render(content).encode("utf-8"), follow=True)
     return target
 
 

@@ -203,6 +203,7 @@ def predict(
         write_csv,
         write_json_lines,
     )
+    from wary_files.durable import opened_whole
 
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
         raise UsageError(f"--output {output} must end in .csv or .jsonl")
@@ -240,7 +241,7 @@ def predict(
         if output is None:
             failed = write_csv(predicted, top, sys.stdout, further)
         else:
-            with output.open("w", encoding="utf-8", newline="") as file:
+            with opened_whole(output) as file:
                 lines = output.suffix.lower() == ".jsonl"
                 failed = write_json_lines(predicted, file) if lines else write_csv(predicted, top, file, further)
     if output is not None:
@@ -294,12 +295,13 @@ def export(
     Its answers are compared with torch's.
     """
     from vision_features.heads import load_head
-    from vision_features.heads.onnx import export_onnx
+    from vision_features.heads.onnx import export_onnx, steps_before
 
     loaded = load_head(head, encoder=encoder, device="cpu")
     worst = export_onnx(loaded, output)
     height, width = loaded.encoder.shape[1:]
     echo(f"wrote {output}: pixels [n, 3, {height}, {width}] in 0 to 1 to probabilities, within {worst:.1g} of torch")
+    echo(f"images become pixels by {steps_before(loaded)}")
 
 
 def _usual(*, texts: bool = False) -> str:

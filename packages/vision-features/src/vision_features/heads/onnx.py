@@ -36,13 +36,13 @@ class _Whole(nn.Module):
         self.encode = encoder.backbone if head.card["features"] == "backbone" else encoder.image
         calibration = sets_of(head.card, None, None)
         self.temperature, self.uniform = calibration.temperature, calibration.uniform
-        self.register_buffer("mean", torch.tensor(encoder.mean).view(3, 1, 1))
-        self.register_buffer("std", torch.tensor(encoder.std).view(3, 1, 1))
+        self.register_buffer("pixel_mean", torch.tensor(encoder.mean).view(3, 1, 1))
+        self.register_buffer("pixel_std", torch.tensor(encoder.std).view(3, 1, 1))
 
     def forward(self, pixels: Float[Tensor, "n 3 h w"]) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n k"]]:
         """Normalise, encode, classify."""
         assert self.encode is not None  # a head on backbone features was made from them
-        prepared = (pixels - self.get_buffer("mean")) / self.get_buffer("std")
+        prepared = (pixels - self.get_buffer("pixel_mean")) / self.get_buffer("pixel_std")
         if self.reading is None:
             features = self.encode(prepared)
         else:
@@ -55,14 +55,23 @@ class _Whole(nn.Module):
         return ((1 - self.uniform) * shares + self.uniform / scores.shape[1] if self.uniform else shares), scores
 
 
+def steps_before(head: Head) -> str:
+    """Return in words how an image becomes the pixels that the file takes: as the head's training images did."""
+    high, wide = head.encoder.shape[1:]
+    return head.card.get("transform") or (
+        f"Crop(the largest middle part, {wide} wide to {high} high) > "
+        f"Resize(size=({high}, {wide}), interpolation=bicubic, antialias=True)"
+    )
+
+
 def export_onnx(head: Head, path: Path) -> float:
     """Write ``pixels [n, 3, h, w]`` in 0 to 1 to ``probabilities [n, k]`` and ``scores [n, k]``, for any n.
 
     Probabilities are calibrated as `Head.predict`'s are. The class is that of the highest score: scores that differ by
     little have equal probabilities in float32.
 
-    Images have to be scaled to the encoder's size beforehand, as `gate_data.pictures` does it: the largest middle part
-    of that shape is scaled. Class names are in the file's metadata as ``classes``.
+    Images have to be brought to the encoder's size beforehand, as `steps_before` has it: an encoder with its own
+    transform cuts a margin off, say. The file's metadata have that as ``images``, and class names as ``classes``.
     """
     try:
         import onnx
@@ -106,6 +115,7 @@ def _exported(head: Head, path: Path, onnx: Any, onnxruntime: Any) -> float:
             raise EncoderError(f"encoder {head.encoder.spec!r} cannot be written as ONNX: {reason:.200}") from error
         model = onnx.load(str(beside))
         model.metadata_props.add(key="classes", value=json.dumps(list(head.classes)))
+        model.metadata_props.add(key="images", value=steps_before(head))
         onnx.save(model, str(beside))
         session = onnxruntime.InferenceSession(str(beside), providers=["CPUExecutionProvider"])
         worst = below = 0.0
