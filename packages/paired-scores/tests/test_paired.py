@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -10,6 +12,7 @@ from scipy.stats import t as student
 from paired_scores.best import worse_than_another
 from paired_scores.paired import benjamini_hochberg, holm, paired_test
 from paired_scores.power import power_of_outcomes, samples_needed
+from paired_scores.slices import slice_scores
 
 from . import _exchanges as reference
 
@@ -347,3 +350,27 @@ def test_answers_that_are_all_right_do_not_make_one_sample_enough() -> None:
     assert 0 < pair.smallest < alone.smallest
     grouped = power_of_outcomes("acc@1", [np.ones(50)], [np.ones(50)], clusters=np.arange(50) // 5)
     assert grouped.smallest == pytest.approx(5 * pair.smallest)
+
+
+@pytest.mark.parametrize("change", ["scaled", "moved"])
+def test_p_values_do_not_depend_on_the_unit(change: str) -> None:
+    """Of errors around 1e6 equal differences were apart by rounding, and p .21 for .25; below 1e-12 it was 1."""
+    rng = np.random.default_rng(0)
+    sizes = (1e-20, 1e-10, 1e-3, 7e6, 1e15) if change == "scaled" else (1e3, 1e6, 1e9)
+    for _ in range(10):
+        first, second = (rng.integers(0, 11, 10) / 10 for _ in range(2))
+        many = rng.integers(0, 5, (2, 60)) / 10 + [[0.0], [0.2]]
+
+        def values(size: float, first: np.ndarray = first, second: np.ndarray = second, many: np.ndarray = many) -> Any:
+            def of(outcomes: np.ndarray) -> np.ndarray:
+                return outcomes * size if change == "scaled" else outcomes + size
+
+            test = paired_test("mine", [of(first)], [of(second)], resamples=9)
+            seeds = paired_test("mine", [of(first)] * 2, [of(second), of(second[::-1])], resamples=9)
+            rows = slice_scores("mine", of(many[0]), ["a", "b", "c"] * 20, permutations=199)
+            worse = worse_than_another("mine", [[of(many[0])], [of(many[1])], [of(many[1])]], permutations=199)
+            return [test.p, seeds.p_permutation, *(row.p for row in rows.rows), rows.p_gap, *worse]
+
+        expected = values(1.0 if change == "scaled" else 0.0)
+        for size in sizes:
+            assert values(size) == pytest.approx(expected, abs=0.011 if size == 1e9 else 1e-9), size

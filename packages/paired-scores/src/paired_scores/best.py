@@ -24,6 +24,7 @@ from paired_scores.paired import (
     holm,
     is_mean,
     numbered,
+    rounding_of,
     value_of,
     with_outcomes,
     with_seeds,
@@ -31,7 +32,8 @@ from paired_scores.paired import (
 
 __all__ = ["worse_than_another"]
 
-_ROUNDING = 1e-9
+_NEAR = 1e-9
+"""By which standardised differences may be apart and equal."""
 
 
 def worse_than_another(
@@ -126,14 +128,16 @@ def worse_than_another(
     drawn = [sign * exchange(pattern) for pattern in _patterns(units, permutations, rng, cells)]
     null = np.nan_to_num(np.concatenate(drawn), nan=np.inf)  # what does not exist counts against the claim
     exhaustive = units < 60 and 2**units <= permutations + 1
-    unit = _units(null)
+    rounding = rounding_of(outcomes for seeds in models for outcomes in seeds)
+    unit = _units(null, rounding)
+    near = _NEAR + rounding / float(np.min(unit, initial=np.inf))
     size = np.nan_to_num(observed) / unit
-    p = _step_down(size, null / unit, exact=exhaustive)
+    p = _step_down(size, null / unit, near, exact=exhaustive)
     if len(models) > 2:
-        student = _step_down(size, _student(null / unit, permutations, _freedom(models, at), rng), exact=False)
+        student = _step_down(size, _student(null / unit, permutations, _freedom(models, at), rng), near, exact=False)
         p = [max(both) for both in zip(p, student, strict=True)]
     if len(models[0]) > 1:
-        by_seeds = _over_seeds(models, compute, observed, resamples, rng, at)
+        by_seeds = _over_seeds(models, compute, observed, resamples, rng, at, rounding)
         p = [max(both) for both in zip(p, by_seeds, strict=True)]
     return p
 
@@ -194,11 +198,11 @@ def _of_pairs(
     return differences
 
 
-def _units(null: Values) -> Values:
+def _units(null: Values, rounding: float) -> Values:
     """Standard deviation of each difference under exchanges ``[r, j, i]``; infinite where two models never differ."""
     missing = np.isinf(null)
     spread = np.sqrt(np.where(missing, 0.0, null**2).sum(axis=0) / np.maximum(1, (~missing).sum(axis=0)))
-    return np.where(spread > _ROUNDING, spread, np.where(missing.any(axis=0), 1.0, np.inf))
+    return np.where(spread > rounding, spread, np.where(missing.any(axis=0), 1.0, np.inf))
 
 
 def _freedom(models: Sequence[Sequence[Outcomes]], at: np.ndarray) -> int:
@@ -221,13 +225,13 @@ def _student(null: Values, draws: int, freedom: int, rng: np.random.Generator) -
     return drawn
 
 
-def _step_down(size: Values, null: Values, *, exact: bool) -> list[float]:
+def _step_down(size: Values, null: Values, near: float, *, exact: bool) -> list[float]:
     """Adjusted p of each model from standardised differences ``[j, i]`` and those under exchanges ``[r, j, i]``."""
     largest, worst = size.max(axis=0), null.max(axis=1)
     left = list(np.argsort(-largest, kind="stable"))
     p, running = [1.0] * len(largest), 0.0
     while left:
-        reached = int((worst[:, left].max(axis=1) >= largest[left[0]] - _ROUNDING).sum())
+        reached = int((worst[:, left].max(axis=1) >= largest[left[0]] - near).sum())
         running = max(running, reached / len(worst) if exact else (1 + reached) / (1 + len(worst)))
         p[left.pop(0)] = running
     return p
@@ -240,6 +244,7 @@ def _over_seeds(
     resamples: int,
     rng: np.random.Generator,
     at: np.ndarray,
+    rounding: float,
 ) -> list[float]:
     """Student's p over seeds and samples that no other model is better, Holm's over all pairs."""
     from scipy.stats import t as student
@@ -263,7 +268,7 @@ def _over_seeds(
         between = between[np.isfinite(between)]
         total, freedom = with_seeds(tuple(differences), float(between.std()) if len(between) else 0.0)
         size = abs(float(differences.mean()))
-        values.append(float(2 * student.sf(size / total, freedom)) if total > _ROUNDING else float(size <= _ROUNDING))
+        values.append(float(2 * student.sf(size / total, freedom)) if total > rounding else float(size <= rounding))
     p = [1.0] * len(models)
     for (i, j), value in zip(pairs, holm(values), strict=True):
         if observed[j, i] != 0:

@@ -6,7 +6,7 @@ One file of more than 400 lines: the tests share their outcomes, resamples and c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +140,7 @@ def paired_test(
     lengths = sorted({len(outcomes) for outcomes in every})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"{metric}: {lengths} outcomes; expected the same number of samples everywhere, at least 1")
+    rounding = rounding_of(every)
     columns = statistic is None and all(isinstance(outcomes, np.ndarray) and outcomes.ndim == 1 for outcomes in every)
     most = permutations if most is None else most
     require_sampling(
@@ -184,11 +185,11 @@ def paired_test(
     p_seeds = None
     if len(by_seed) > 1:
         total, freedom = with_seeds(by_seed, error)
-        certain = float(abs(difference) <= _ROUNDING)
-        p_seeds = float(2 * student.sf(abs(difference / total), freedom)) if total > _ROUNDING else certain
+        certain = float(abs(difference) <= rounding)
+        p_seeds = float(2 * student.sf(abs(difference / total), freedom)) if total > rounding else certain
         half = float(student.isf((1 - level) / 2, freedom)) * total
         low, high = difference - half, difference + half
-    below, above = int((drawn <= _ROUNDING).sum()), int((drawn >= -_ROUNDING).sum())
+    below, above = int((drawn <= rounding).sum()), int((drawn >= -rounding).sum())
     values = [
         float(np.mean([compute(measure, np.ones((1, count)))[0] for measure in side])) for side in (first, second)
     ]
@@ -198,14 +199,30 @@ def paired_test(
         difference=difference,
         low=float(low),
         high=float(high),
-        effect=difference / spread if spread > _ROUNDING else None,
-        p_permutation=_permutation_p(exchanged, difference, units, permutations, most, rng, cells=cells),
+        effect=difference / spread if spread > rounding else None,
+        p_permutation=_permutation_p(exchanged, difference, units, permutations, most, rng, rounding, cells=cells),
         p_bootstrap=min(1.0, 2 * (1 + min(below, above)) / (1 + len(drawn))),
         p_seeds=p_seeds,
         samples=count,
         by_seed=by_seed,
         clusters=None if at is None else units,
     )
+
+
+def rounding_of(every: Iterable[Outcomes]) -> float:
+    """Return how far equal differences may be apart by rounding: by the size of outcomes that are one number each.
+
+    Example:
+        >>> rounding_of([np.array([0.0, 1.0])]), rounding_of([np.array([3e6, 1.0])])
+        (1e-12, 3e-06)
+    """
+    largest = 0.0
+    for outcomes in every:
+        if not isinstance(outcomes, np.ndarray) or outcomes.ndim != 1:
+            return _ROUNDING
+        sizes = np.abs(outcomes[np.isfinite(outcomes)])
+        largest = max(largest, float(sizes.max(initial=0.0)))
+    return _ROUNDING * largest
 
 
 def numbered(labels: Sequence[Hashable]) -> np.ndarray:
@@ -436,10 +453,11 @@ def _permutation_p(
     permutations: int,
     most: int,
     rng: np.random.Generator,
+    rounding: float,
     cells: int = CELLS,
 ) -> float:
     """Share of exchanges whose difference is at least as far from 0 as the observed one."""
-    threshold = abs(observed) - _ROUNDING
+    threshold = abs(observed) - rounding
 
     def reached(pattern: Weights) -> int:
         values = statistic(pattern)

@@ -22,6 +22,7 @@ from paired_scores.paired import (
     holm,
     is_mean,
     numbered,
+    rounding_of,
     value_of,
     with_outcomes,
 )
@@ -170,10 +171,11 @@ def slice_scores(
     rest = _values(fast, outcomes, parts, len(order), others=True)
     differences = values - rest
     count = _permutations(permutations, len(names), len(order))
+    rounding = rounding_of([outcomes])
     gap = float(values[able].max() - values[able].min())
     drawn, against = _under_exchange(fast, outcomes, parts, len(order), groups, rng, count)
-    p = (1 + (~(np.abs(against) < np.abs(differences) - 1e-12)).sum(axis=0)) / (1 + count)
-    gap_hits = int((~(np.ptp(drawn[:, able], axis=1) < gap - 1e-12)).sum())
+    p = (1 + (~(np.abs(against) < np.abs(differences) - rounding)).sum(axis=0)) / (1 + count)
+    gap_hits = int((~(np.ptp(drawn[:, able], axis=1) < gap - rounding)).sum())
     adjusted = holm([float(p[at]) for at in able]) if len(order) > 2 else [float(p[at]) for at in able]
     for at, corrected in zip(able, adjusted, strict=True):
         rows[at] = replace(rows[at], difference=float(differences[at]), p=float(p[at]), p_adjusted=corrected)
