@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -692,3 +693,22 @@ def test_shares_that_empty_a_split_are_said_with_their_counts(
     file.write_text(f"{head}{shares}\n")
     with pytest.raises(DataError, match=message):
         originals_of(file).check(tmp_path)
+
+
+def test_a_benchmarks_file_that_cannot_be_written_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"benchmark": {"id": "birds", "title": "B\udcffrds"}, "data": {"kind": "folders"}}
+    path = tmp_path / "benchmark.toml"
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_benchmark(values, path)
+    for data in ({"root": "../b\udcff"}, {"roots": {"train": "b\udcff"}}):
+        with pytest.raises(DataError, match="not UTF-8: rename"):
+            write_benchmark({**values, "data": data}, path)
+    assert list(tmp_path.iterdir()) == []
+    write_benchmark(values, path)
+    assert 'title = "B\\\\xffrds"' in path.read_text()

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -85,3 +86,28 @@ def test_a_plain_locale_gives_what_utf_8_gives(tmp_path: Path) -> None:
     assert first["scores"] == second["scores"]
     assert first["training"]["by_class"] == second["training"]["by_class"]
     assert "röt".encode() in plain.stdout
+
+
+def test_a_folder_whose_name_is_not_utf_8_gets_a_whole_file_or_none(tmp_path: Path) -> None:
+    """An empty benchmark.toml was left in it, and stopped each later command."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/by\xfftes"))
+    try:
+        photos(folder, (b"blue", b"red"), b".png")
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    done = call_here("adapt", "probe", str(folder), *ENCODER, "--output", "probe", cwd=tmp_path)
+    assert done.returncode == 2
+    assert b"which is not UTF-8: rename that file or folder" in done.stderr
+    assert not (folder / "benchmark.toml").exists()
+    for words in (
+        ("adapt", "embed", str(folder), *ENCODER, "--output", "x.parquet"),
+        ("run", "--data", str(folder), *ENCODER, "--isolate", "none", "--output", "run"),
+        ("run", "--data", str(folder), *ENCODER, "--isolate", "none", "--output", "run"),  # its manifest holds the path
+        ("report", "run", "--format", "md"),
+        ("export", "run", "--to", "csv"),
+        ("export", "run", "--to", "every-eval-ever"),
+        ("report", "run", "--output", "page.html"),
+    ):
+        done = call_here(*words, cwd=tmp_path)
+        assert done.returncode == 0, (words, done.stderr.decode())
+    assert tomllib.loads((folder / "benchmark.toml").read_text())["benchmark"]["title"] == "by\\xfftes"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wary_files.durable import FolderError, one_writer, opened_whole, replacing, write_whole
+from wary_files.durable import FolderError, one_writer, opened_whole, replacing, write_new, write_whole
 
 
 def names(folder: Path) -> list[str]:
@@ -174,3 +174,39 @@ def test_a_file_stays_as_private_as_it_was(tmp_path: Path) -> None:
     write_whole(link, b"new")
     assert other.read_text() == "mine"
     assert not link.is_symlink()
+
+
+def test_a_new_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = tmp_path / "card.json"
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_new(card, b"new")
+    assert names(tmp_path) == []
+    write_new(card, b"new")
+    for path in (card, tmp_path / "link.json"):
+        if path != card:
+            path.symlink_to(tmp_path / "nowhere")
+        with pytest.raises(FileExistsError):
+            write_new(path, b"other")
+    assert card.read_text() == "new"
+    card.unlink()
+    monkeypatch.setattr(os, "link", lambda *_, **__: (_ for _ in ()).throw(OSError(95, "Operation not supported")))
+    write_new(card, b"without second names")
+    with pytest.raises(FileExistsError):
+        write_new(card, b"other")
+    assert card.read_text() == "without second names"
+    assert names(tmp_path) == ["card.json", "link.json"]
+
+
+@pytest.mark.parametrize("name", ["a" * 250 + ".csv", "é" * 120 + ".csv"])
+def test_long_names_are_written_as_others(tmp_path: Path, name: str) -> None:
+    """The name beside it was longer than a system allows."""
+    write_whole(tmp_path / name, b"new")
+    write_whole(tmp_path / name, b"newer")
+    write_new(tmp_path / f"x{name[1:]}", b"new")
+    assert names(tmp_path) == sorted([name, f"x{name[1:]}"])

@@ -68,7 +68,7 @@ def replacing(path: Path, *, alone: bool = False) -> Iterator[Path]:
         >>> card.read_text(), len(list(card.parent.iterdir()))
         ('{}', 1)
     """
-    new = path.with_name(f"{path.name}.partial" if alone else f".{path.name}.{secrets.token_hex(4)}")
+    new = path.with_name(f"{path.name}.partial" if alone else f".{path.name[:60]}.{secrets.token_hex(4)}")
     if alone:
         new.unlink(missing_ok=True)
     try:
@@ -106,6 +106,38 @@ def write_whole(path: Path, content: bytes, *, follow: bool = False, alone: bool
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, alone=alone) as new, new.open("xb") as file:
         file.write(content)
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file where there is none, whole or not at all: half of one would be in the way of the next attempt.
+
+    Raises:
+        FileExistsError: a file is there, and stays as it is.
+        OSError: the disk is full, closed or broken.
+
+    Example:
+        >>> import tempfile
+        >>> card = Path(tempfile.mkdtemp()) / "card.json"
+        >>> write_new(card, b"{}")
+        >>> card.read_bytes()
+        b'{}'
+    """
+    new = path.with_name(f".{path.name[:60]}.{secrets.token_hex(4)}")
+    try:
+        with new.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            path.hardlink_to(new)
+        except FileExistsError:
+            raise
+        except OSError as error:  # a file system without second names
+            if path.exists() or path.is_symlink():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
+            new.rename(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from gate_data.readers import files_of_classes
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS, classes_in, ending_in, is_saved
 from gate_data.readers.scanning import inner_folders
+from gate_data.readers.source import readable
 from gate_data.readers.tables import read_json
+from wary_files.durable import write_new
 
 
 def guess(
@@ -197,9 +199,9 @@ def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
     Example:
         >>> write_benchmark(guess(Path("birds")).values, Path("birds/benchmark.toml"))  # doctest: +SKIP
     """
+    content = benchmark_text(values).encode("utf-8")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(benchmark_text(values))
+        write_new(path, content)
     except FileExistsError as error:
         raise DataError(f"{path} exists; it was not changed: remove it, or give another name with --output") from error
 
@@ -207,15 +209,35 @@ def write_benchmark(values: dict[str, dict[str, Any]], path: Path) -> None:
 def benchmark_text(values: dict[str, dict[str, Any]]) -> str:
     """A guess's values as TOML.
 
+    Raises:
+        DataError: a path that is not UTF-8, which TOML cannot hold; shows it.
+
     Example:
         >>> print(benchmark_text({"benchmark": {"id": "birds"}}), end="")
         [benchmark]
         id = "birds"
     """
+    for name, fields in values.items():
+        if "title" in fields:
+            values = {**values, name: {**fields, "title": readable(str(fields["title"]))}}
+    for table, fields in values.items():
+        for key, value in fields.items():
+            if not _is_utf8(str(value)):
+                raise DataError(
+                    f"{table}.{key} would be {value!r:.200}, which is not UTF-8: rename that file or folder"
+                )
     return "\n".join(
         f"[{table}]\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in fields.items())
         for table, fields in values.items()
     )
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\\udc" not in text  # as Python shows such a path in a list
 
 
 def _of_folders(folder: Path) -> Guess:

@@ -144,8 +144,9 @@ def validated(shape: type[BaseModel], values: object, where: str) -> None:
 
     A digest is no proof that it wrote them.
     """
+    text = json.dumps(values, ensure_ascii=False)
     try:
-        shape.model_validate_json(json.dumps(values), strict=True)
+        shape.model_validate_json(text.encode("utf-8", "replace"), strict=True)  # a path may hold other bytes
     except ValidationError as error:
         first, *more = error.errors(include_url=False)
         field = ".".join(map(str, first["loc"]))

@@ -14,6 +14,7 @@ from gate_data.own import OwnBenchmark, guess, originals_from, read_benchmark
 from gate_data.pictures import Pictures
 from gate_data.readers import described
 from gate_data.readers.folders import PICTURES
+from gate_data.readers.source import readable
 from gate_data.readers.splits import spread
 from wary_files.durable import replacing
 from wary_files.errors import DataError, StorageError, UsageError, whole_numbers
@@ -138,6 +139,11 @@ def _label(target: Any, classes: tuple[str, ...]) -> Any:
     return target if isinstance(target, float) else ""
 
 
+def _text(value: Any) -> Any:
+    """A name as Parquet holds it: bytes that are not UTF-8 become escapes."""
+    return readable(value) if isinstance(value, str) else value
+
+
 def _write(path: Path, features: np.ndarray, columns: dict[str, list[Any]]) -> None:
     with replacing(path) as new, new.open("xb") as file:
         if path.suffix == ".npz":
@@ -147,5 +153,6 @@ def _write(path: Path, features: np.ndarray, columns: dict[str, list[Any]]) -> N
             import pyarrow as arrow
             from pyarrow import parquet
 
+            columns = {name: [_text(value) for value in values] for name, values in columns.items()}
             rows = arrow.FixedSizeListArray.from_arrays(arrow.array(features.reshape(-1)), features.shape[1])
             parquet.write_table(arrow.table({**columns, "features": rows}), file)
