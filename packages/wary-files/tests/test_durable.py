@@ -210,3 +210,14 @@ def test_long_names_are_written_as_others(tmp_path: Path, name: str) -> None:
     write_whole(tmp_path / name, b"newer")
     write_new(tmp_path / f"x{name[1:]}", b"new")
     assert names(tmp_path) == sorted([name, f"x{name[1:]}"])
+
+
+def test_a_full_disk_is_told_with_the_tables_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left") as raised, opened_whole(tmp_path / "table.csv") as file:
+        file.write("row")
+    assert raised.value.filename == str(tmp_path / "table.csv")
+    assert names(tmp_path) == []

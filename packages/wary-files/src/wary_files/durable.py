@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 _EXCHANGE = 2
 _HERE = -100
+_OF_WRITES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 _NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV}
 
 
@@ -148,7 +149,7 @@ def opened_whole(path: Path) -> Iterator[TextIO]:
     A link's target is replaced, and a pipe or a device is written to as it is.
 
     Raises:
-        OSError: the disk is full, closed or broken.
+        OSError: the disk is full, closed or broken; it has the file's name.
 
     Example:
         >>> import tempfile
@@ -163,8 +164,13 @@ def opened_whole(path: Path) -> Iterator[TextIO]:
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file
         return
-    with replacing(path) as new, new.open("x", encoding="utf-8", newline="") as file:
-        yield file
+    try:
+        with replacing(path) as new, new.open("x", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        if error.filename is None and error.errno in _OF_WRITES:  # a write has no name
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
 
 
 def own_file(path: Path) -> Path:
