@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from gate_runner.cli import main
 from gate_runner.comparison import compare
 from gate_runner.errors import UsageError
+from gate_runner.reports import report
 from gate_runner.runs.stored import read_runs
 
 from ._folders import write_run
@@ -224,3 +227,37 @@ def test_a_list_in_place_of_runs_is_one_line(tmp_path: Path) -> None:
     """It ended in an AttributeError of a list."""
     with pytest.raises(UsageError, match=r"a run is given as \['a', 'b'\]; expected its folder or a Run"):
         compare(["a", "b"])  # type: ignore[arg-type]
+
+
+def test_results_of_other_versions_are_told_and_others_are_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Results are not known by the code of our own readers and tasks, and nobody said that it differed."""
+
+    def run(name: str, **versions: str) -> Path:
+        data = {"test": 120, "classes": 4, "sha256": "one"}
+        held = {"versions": {key.replace("_", "-"): value for key, value in versions.items()}} if versions else {}
+        return write_run(tmp_path / name, {"digits": 0.6, "pets": 0.7}, encoder=name, data={**data, **held})
+
+    old, new = run("old", gate_data="0.1.0", torch="2.4"), run("new", gate_data="0.2.0", torch="2.5")
+    same, without = run("same", gate_data="0.1.0", torch="2.5"), run("without")
+    assert "gate-data 0.1.0 and 0.2.0, whose code may differ" in compare(old, new, permutations=99).contrasts[0].note
+    assert compare(old, same, permutations=99).contrasts[0].note == ""
+    assert compare(old, without, permutations=99).contrasts[0].note == ""
+    said = "Results of several versions, whose code may differ: gate-data 0.1.0 and 0.2.0 (digits, pets)."
+    for form in ("md", "html"):
+        file = tmp_path / f"report.{form}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report(old, new, output=file, form=form)
+            assert said in file.read_text()
+            report(old, same, without, output=file, form=form)
+            assert "several versions" not in file.read_text()
+
+
+def test_a_result_has_the_versions_of_what_made_it(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["run", "digits", "--limit", "40", "--isolate", "none", "--output", str(tmp_path / "run")])
+    (result,) = read_runs([tmp_path / "run"])[0].results
+    assert result.data["versions"]["gate-data"] == version("gate-data")
+    assert {"gate-runner", "paired-scores", "torch", "numpy", "pillow"} <= set(result.data["versions"])

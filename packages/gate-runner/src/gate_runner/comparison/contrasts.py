@@ -13,7 +13,7 @@ from gate_runner.benchmarks.paper import paper_row
 from gate_runner.comparison.by_slice import SliceContrast, corrected, groups_in, slice_contrasts
 from gate_runner.errors import UsageError, unknown
 from gate_runner.runs.item_subsets import ESTIMATED, samples_asked
-from gate_runner.runs.results import Result
+from gate_runner.runs.results import Result, other_versions
 from gate_runner.runs.stored import Stored, StoredRun, at_readouts, read_runs
 from gate_runner.settings import Settings
 from gate_runner.tasks.job import Score
@@ -365,6 +365,7 @@ def _contrast(
         raise UsageError(f"{name}: {error}") from error
     notes = [ours[0].note] if ours[0].note else []
     notes += [f"whole groups are exchanged, {test.clusters:,}"] if test.clusters is not None else []
+    notes += [f"results of {package}, whose code may differ" for package in other_versions([*ours, *theirs])]
     steps = [run[0].training.get("steps") for run in (ours, theirs)]
     if steps[0] != steps[1]:
         notes.append(f"heads trained for {steps[0]} and {steps[1]} steps")

@@ -6,6 +6,8 @@ import gc
 import os
 import platform
 import sys
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -105,7 +107,9 @@ OWN = (
     "gate-data", "vision-features", "paired-scores", "wary-files",
 )  # fmt: skip
 """Our own distributions."""
-_PACKAGES = (*OWN, "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn")
+_PACKAGES = (
+    *OWN, "torch", "open_clip_torch", "timm", "transformers", "numpy", "scikit-learn", "pillow", "scipy", "torchvision",
+)  # fmt: skip
 
 
 def circumstances() -> dict[str, Any]:
@@ -122,11 +126,12 @@ def circumstances() -> dict[str, Any]:
         },
         "python": platform.python_version(),
         "system": platform.system(),
-        "versions": versions(),
+        "versions": dict(versions()),
     }
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Versions of the packages that results rest on, as far as they are installed."""
     return {name: present for name in _PACKAGES if (present := installed(name)) is not None}
 

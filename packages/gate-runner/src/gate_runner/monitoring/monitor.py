@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from gate_runner.errors import DataError, UsageError
-from gate_runner.machine.resources import circumstances, command
+from gate_runner.machine.resources import circumstances, command, versions
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.request import Names, eval_units_of, make_request, own_files
 from gate_runner.runs.results import SCHEMA
@@ -243,6 +243,7 @@ class Monitor:
                 "classes": len(job.data.classes),
                 **part.known_by(job.data, job.data.digest()),
                 **part.asked(encoder.image_size),
+                "versions": dict(versions()),
             },
             training={
                 **outcome.training,

@@ -12,7 +12,7 @@ from gate_data.imports import named
 from gate_runner.charts.table import Table
 from gate_runner.comparison.by_slice import groups_in
 from gate_runner.runs.item_subsets import samples_asked
-from gate_runner.runs.results import IMPORTED, Result, untrained
+from gate_runner.runs.results import IMPORTED, Result, other_versions, untrained
 from gate_runner.runs.stored import StoredRun
 from gate_runner.settings import Settings
 from gate_runner.tasks.registry import known_task_type, task_types
@@ -104,6 +104,16 @@ class Contents:
                 reasons.setdefault(row.mixed.partition(": ")[2], []).append(row.name)
         parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
         return f"Not comparable between runs: {'; '.join(parts)}." if parts else ""
+
+    @property
+    def other_versions(self) -> str:
+        """Which packages of ours had several versions within a row; empty where none had."""
+        names: dict[str, list[str]] = {}
+        for row in self.rows:
+            for package in other_versions(result for run in self.runs for result in run.named(row.name)):
+                names.setdefault(package, []).append(row.name)
+        parts = [f"{package} ({', '.join(listed)})" for package, listed in names.items()]
+        return f"Results of several versions, whose code may differ: {'; '.join(parts)}." if parts else ""
 
     @property
     def stand_ins(self) -> int:

@@ -100,7 +100,9 @@ def report(
             text = build_page(runs, pictures=pictures, data_root=roots, tests=tests, after=after)
         else:
             contents = gather(runs, tests=tests)
-            for warning in dict.fromkeys([contents.not_comparable, *(t.warning for t in overviews(runs))]):
+            for warning in dict.fromkeys(
+                [contents.not_comparable, contents.other_versions, *(t.warning for t in overviews(runs))]
+            ):
                 if warning and form in ("md", "csv", "latex"):
                     warnings.warn(warning, UserWarning, stacklevel=2)
             text = printable(_TABLES[form](contents), "\n\t")
@@ -254,7 +256,8 @@ def _tables(contents: Contents) -> list[Table]:
         rows.append((f"{row.name} †" if row.mixed else row.name, row.shown_metric, chance, *map(_text, cells)))
         best |= {(at, 3 + column) for column, cell in enumerate(cells) if cell is not None and cell.rank == 1}
     heads = ("benchmark", "metric", "chance", *contents.labels)
-    warning = contents.not_comparable and f"† {contents.not_comparable}"
+    marked = contents.not_comparable and f"† {contents.not_comparable}"
+    warning = " ".join(part for part in (marked, contents.other_versions) if part)
     scores = Table("scores", "", heads, tuple(rows), words=(1,), best=frozenset(best), warning=warning)
     return [*([scores] if rows else []), *overviews(contents.runs)]
 

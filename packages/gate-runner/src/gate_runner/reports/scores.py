@@ -73,6 +73,8 @@ def task_types(contents: Contents) -> str:
         explained += " Ranks, 1 for the best, are of the benchmarks that every run finished."
     if contents.not_comparable:
         explained += f" {contents.not_comparable}"
+    if contents.other_versions:
+        explained += f" {contents.other_versions}"
     return joined([note(explained), table(["Run", *tasks, *(["mean rank"] if ranks else [])], rows)])
 
 

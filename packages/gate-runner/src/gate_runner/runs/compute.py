@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gate_runner.errors import DataError, NotApplicableError, StorageError, UsageError
 from gate_runner.files import DISK
 from gate_runner.machine.energy import EnergyMeter
-from gate_runner.machine.resources import PeakMemory, release
+from gate_runner.machine.resources import PeakMemory, release, versions
 from gate_runner.runs.asked import knowledge_digests
 from gate_runner.runs.item_subsets import adaptive_test_of, chosen_of, in_blocks, in_full, narrowed
 from gate_runner.runs.ranks import training_together
@@ -188,6 +188,7 @@ def _compute(
             "classes": len(data.classes),
             **unit.known_by(all_data, digest),
             **asked_by,
+            "versions": dict(versions()),
             **counts,
             **({"shared": shared.number} if shared.number else {}),
         },

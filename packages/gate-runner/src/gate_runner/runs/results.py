@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from gate_data.ragged import Outcomes, Ragged
 from gate_runner.errors import DataError
+from gate_runner.machine.resources import OWN
 from gate_runner.tasks.job import Score
 from wary_files.limits import refuse_special
 
@@ -248,6 +249,7 @@ class _Data(BaseModel):
     test: _Count | None = None
     test_items: list[int] | None = None
     sha256: str | None = None
+    versions: dict[str, str] = {}
 
 
 class _Energy(BaseModel):
@@ -286,6 +288,19 @@ class _Shape(BaseModel):
         if self.source != IMPORTED and any(None in (row.low, row.high, row.chance) for row in self.scores):
             raise ValueError("a score has no interval or no chance, which imported ones alone may lack")
         return self
+
+
+def other_versions(results: Iterable[Result]) -> tuple[str, ...]:
+    """Return which of our own packages had other versions for other results, such as ``gate-data 0.1.0 and 0.2.0``.
+
+    Their code reads the data and scores them, and results are not known by it. Results without versions count nowhere.
+    """
+    seen: dict[str, dict[str, None]] = {}
+    for result in results:
+        for name, version in result.data.get("versions", {}).items():
+            if name in OWN:
+                seen.setdefault(name, {})[version] = None
+    return tuple(f"{name} {' and '.join(sorted(held))}" for name, held in sorted(seen.items()) if len(held) > 1)
 
 
 def samples_digest(samples: Outcomes) -> str:
