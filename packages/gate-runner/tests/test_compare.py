@@ -232,7 +232,7 @@ def test_a_list_in_place_of_runs_is_one_line(tmp_path: Path) -> None:
 def test_results_of_other_versions_are_told_and_others_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Results are not known by the code of our own readers and tasks, and nobody said that it differed."""
+    """Results are not known by the code of our own readers and tasks, and nobody warning that it differed."""
 
     def run(name: str, **versions: str) -> Path:
         data = {"test": 120, "classes": 4, "sha256": "one"}
@@ -244,13 +244,13 @@ def test_results_of_other_versions_are_told_and_others_are_not(
     assert "gate-data 0.1.0 and 0.2.0, whose code may differ" in compare(old, new, permutations=99).contrasts[0].note
     assert compare(old, same, permutations=99).contrasts[0].note == ""
     assert compare(old, without, permutations=99).contrasts[0].note == ""
-    said = "Results of several versions, whose code may differ: gate-data 0.1.0 and 0.2.0 (digits, pets)."
+    warning = "Results of several versions, whose code may differ: gate-data 0.1.0 and 0.2.0 (digits, pets)."
     for form in ("md", "html"):
         file = tmp_path / f"report.{form}"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             report(old, new, output=file, form=form)
-            assert said in file.read_text()
+            assert warning in file.read_text()
             report(old, same, without, output=file, form=form)
             assert "several versions" not in file.read_text()
 
