@@ -16,9 +16,10 @@ PACKAGES = Path(__file__).parents[1] / "packages"
 
 
 def _runner(spec: str) -> Any:
-    from vision_features.encoders.user_code import made_by
+    from vision_features.errors import EncoderError
+    from wary_files.working_folder import made_by
 
-    return made_by(spec, "model")
+    return made_by(spec, "encoder", error=EncoderError)
 
 
 def _eevee(spec: str) -> Any:
@@ -28,9 +29,9 @@ def _eevee(spec: str) -> Any:
 
 
 def _eqben(spec: str) -> Any:
-    from eqben_builder.commands.models import made_by
+    from eqben_builder.commands.models import encoder_by
 
-    return made_by(spec)
+    return encoder_by(spec, "cpu")
 
 
 def _faces(spec: str) -> Any:
@@ -139,7 +140,7 @@ def test_an_installed_module_goes_before_one_of_the_folder(door: Callable[[str],
 def test_torch_takes_no_plug_in_from_the_folder(folder: Path) -> None:
     """Importing torch loads its plug-ins, which are looked for on the whole path."""
     (folder / "with_torch.py").write_text("import torch\n\ndef make():\n    return torch\n")
-    code = "from vision_features.encoders.user_code import made_by; made_by('with_torch:make', 'model')"
+    code = "from wary_files.working_folder import made_by; made_by('with_torch:make', 'model')"
     subprocess.run([sys.executable, "-P", "-c", code], cwd=folder, check=True, timeout=300, env=dict(os.environ))
     assert not (folder / "RAN").exists()
 

@@ -15,7 +15,7 @@ from PIL import Image
 pytest.importorskip("typer")
 
 from eqben_builder.cli import main
-from eqben_builder.commands.models import Models, made_by
+from eqben_builder.commands.models import Models, encoder_by
 from eqben_builder.formats import PairRow
 
 MODELS = """
@@ -34,6 +34,9 @@ def load(device):
 
 def nothing():
     return object()
+
+def asks(images, captions):
+    return [0.0 for _ in images]
 
 def fusion():
     return lambda images, captions: [image.mean() - len(text) for image, text in zip(images, captions)]
@@ -139,6 +142,8 @@ def test_a_suite_is_scored_with_a_blind_line_of_ones_own(here, capsys):
             "sugarcrepe reads original files: give --data-root",
         ),
         (["score", "micro/compositional", "--encoder", "own_eqben_models:nothing"], "has no encode_image"),
+        (["score", "micro/compositional", "--encoder", "own_eqben_models:asks"], "takes images, captions; expected a"),
+        (["score", "micro/compositional", "--fusion", "own_eqben_models:asks"], "takes images, captions; expected a"),
         (["score", "micro/compositional", "--encoder", "own_eqben_models:absent"], "has no 'absent'"),
         (["score", "micro/compositional", "--encoder", "noSuchModule:f"], "cannot import 'noSuchModule'"),
         (["score", "micro/compositional", "--encoder", "clip"], "expected MODULE:FUNCTION"),
@@ -158,7 +163,7 @@ def test_a_caller_brings_its_own_encoders(here, capsys):
 
     def encoder(spec, device):
         requests.append((spec, device))
-        return made_by("own_eqben_models:load", device)
+        return encoder_by("own_eqben_models:load", device)
 
     status, out, _ = call(capsys, "score", "micro/compositional", "--limit", 15, models=Models(encoder, usual="mine"))
     assert status == 0

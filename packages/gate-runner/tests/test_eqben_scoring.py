@@ -121,7 +121,7 @@ def test_own_fusion_models(
     expected = row.image1.load().mean() + len(row.caption0) if row.image1 else None
     assert np.load(tmp_path / "f.npz")["scores"][0, 0, 1] == pytest.approx(expected)
     assert "has no 'absent'" in refused(capsys, "score", folder, "--fusion", "own_pair_models:absent")
-    assert "expected PACKAGE.MODULE:FUNCTION" in refused(capsys, "score", folder, "--fusion", "talker")
+    assert "expected MODULE:FUNCTION" in refused(capsys, "score", folder, "--fusion", "talker")
     assert "cannot be called" in refused(capsys, "score", folder, "--fusion", "own_pair_models:nothing")
 
 

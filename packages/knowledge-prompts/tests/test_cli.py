@@ -94,7 +94,7 @@ def test_an_encoder_of_ones_own_by_module_and_function(tmp_path, monkeypatch, ca
             ["build", "mnist", "--output", "out", "--unsent", "seed"],
             "--unsent 'seed'; expected max_tokens, temperature",
         ),
-        (["diversity", "mnist", "--encoder", "json:nothing"], "module json has no 'nothing'"),
+        (["diversity", "mnist", "--encoder", "json:nothing"], "module 'json' has no 'nothing'"),
         (["diversity", "mnist", "--encoder", "no_such_module_here:make"], "no_such_module_here"),
         (["coverage", "nowhere.txt"], "nowhere.txt"),
         (

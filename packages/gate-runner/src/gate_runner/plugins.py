@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from gate_runner.errors import EncoderError
-from vision_features.encoders.user_code import made_by
+from wary_files.working_folder import made_by
 
 Kind = TypeVar("Kind")
 
@@ -50,7 +50,7 @@ def _several(value: Any, kind: type[Kind]) -> list[Kind]:
 
 def own_model(spec: str) -> Any:
     """A model that can be called, as `made_by` makes it."""
-    model = made_by(spec, "model")
+    model = made_by(spec, "model", error=EncoderError)
     if not callable(model):
         function_name = spec.partition(":")[2]
         raise EncoderError(f"model {spec!r}: {function_name}() returned {type(model).__name__}, which cannot be called")

@@ -209,18 +209,15 @@ def _defaults_of_matplotlib() -> AbstractContextManager[None]:
 
 
 def text_encoder(name: str, device: str) -> Callable[[list[str]], Any]:
-    """An encoder of texts by name: ``open_clip:MODEL/WEIGHTS``, or ``MODULE:FUNCTION``, called with ``device=``."""
+    """An encoder of texts by name: ``open_clip:MODEL/WEIGHTS``, or ``MODULE:FUNCTION``, called with its ``device``."""
     library, _, path = name.partition(":")
     model_name, _, weights = path.partition("/")
     if not path or (library == "open_clip" and not weights):
         raise ValueError(f"encoder {name!r}; expected open_clip:MODEL/WEIGHTS, or MODULE:FUNCTION of your own")
     if library != "open_clip":
-        from wary_files.working_folder import import_named
+        from wary_files.working_folder import made_by
 
-        function: Any = getattr(import_named(library), path, None)
-        if function is None:
-            raise ValueError(f"encoder {name!r}: module {library} has no {path!r}")
-        encode: Callable[[list[str]], Any] = function(device=device)
+        encode: Callable[[list[str]], Any] = made_by(name, "encoder", device=device)
         return encode
     try:
         import open_clip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from eevee.scorers.scorer import (
     score_by_residuals,
     spread,
 )
-from wary_files.working_folder import import_named
+from wary_files.working_folder import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,11 +60,7 @@ def recorded_scorer(name: str, settings: Mapping[str, Any]) -> Scorer:
 
 
 def _own_scorer(spec: str) -> Scorer:
-    module_name, _, path = spec.partition(":")
-    try:
-        scorer: Any = attrgetter(path)(import_named(module_name))()
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise EeveeError(f"scorer {spec!r}: {error}") from None
+    scorer: Any = made_by(spec, "scorer", error=EeveeError)
     if absent := [member for member in ("name", "objective", "score", "predict") if not hasattr(scorer, member)]:
         raise EeveeError(f"scorer {spec!r} has no {absent[0]!r}; expected what eevee.Scorer names")
     return scorer  # type: ignore[no-any-return]  # checked just above

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from wary_files.working_folder import import_named
+from wary_files.working_folder import made_by
 
 if TYPE_CHECKING:
     from eqben_builder.scoring.similarity import DualEncoder
 
 
-def made_by(spec: str, device: str | None = None) -> Any:
-    """Call `MODULE:FUNCTION`, with the device where it takes one, and return what it made."""
-    module_name, _, function_name = spec.partition(":")
-    if not module_name or not function_name:
-        raise ValueError(f"model {spec!r}: expected MODULE:FUNCTION")
-    try:
-        module = import_named(module_name)
-    except ImportError as error:
-        raise ValueError(f"model {spec!r}: cannot import {module_name!r}: {error}") from error
-    if not hasattr(module, function_name):
-        raise ValueError(f"model {spec!r}: module {module_name!r} has no {function_name!r}")
-    make = getattr(module, function_name)
-    try:
-        takes_device = device is not None and "device" in inspect.signature(make).parameters
-    except (TypeError, ValueError):  # something built in
-        takes_device = False
-    return make(device=device) if takes_device else make()
-
-
 def encoder_by(spec: str, device: str) -> DualEncoder:
     """A dual encoder: something with `encode_image` and `encode_text`; a `ValueError` where it lacks one."""
-    encoder: DualEncoder = made_by(spec, device)
+    encoder: DualEncoder = made_by(spec, "model", device=device)
     for method in ("encode_image", "encode_text"):
         if not callable(getattr(encoder, method, None)):
             raise ValueError(f"model {spec!r}: what it makes has no {method}: expected encode_image and encode_text")
@@ -43,7 +23,7 @@ def encoder_by(spec: str, device: str) -> DualEncoder:
 
 def model_by(spec: str) -> Callable[..., Any]:
     """A model that is called; a `ValueError` where it cannot be."""
-    model: Any = made_by(spec)
+    model: Any = made_by(spec, "model")
     if not callable(model):
         raise ValueError(f"model {spec!r}: what it makes cannot be called")
     function: Callable[..., Any] = model

@@ -22,7 +22,7 @@ from eqben_builder.video.library import (
     seconds,
     shrunk,
 )
-from wary_files.working_folder import import_named
+from wary_files.working_folder import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -197,9 +197,9 @@ def face_detector(spec: str) -> Callable[[NDArray[np.uint8]], int] | None:
     module, colon, name = spec.partition(":")
     if not colon or not module or not name:
         raise ValueError(f"faces = {spec!r}: expected opencv, none or MODULE:FUNCTION")
-    detect = getattr(import_named(module), name, None)
+    detect = named(spec, "faces")
     if not callable(detect):
-        raise ValueError(f"faces = {spec!r}: {module} has no function {name!r}")
+        raise ValueError(f"faces = {spec!r}: {name!r} is no function")
 
     def count(image: NDArray[np.uint8]) -> int:
         return int(detect(image))

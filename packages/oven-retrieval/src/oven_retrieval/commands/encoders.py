@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wary_files.working_folder import import_named
+from wary_files.working_folder import made_by
 
 if TYPE_CHECKING:
     from jaxtyping import UInt8
@@ -53,14 +52,7 @@ class _Own:
 
 def load_own(spec: str, device: str) -> DualEncoder:
     """What the function of ``MODULE:FUNCTION`` returns, called with the device where it takes one."""
-    module_name, _, function_name = spec.partition(":")
-    if not module_name or not function_name:
-        raise ValueError(f"encoder {spec!r}: expected MODULE:FUNCTION")
-    try:
-        make = getattr(import_named(module_name), function_name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"encoder {spec!r}: {error}") from error
-    encoder = make(device=device) if "device" in inspect.signature(make).parameters else make()
+    encoder = made_by(spec, "encoder", device=device)
     for method in ("encode_image", "encode_text"):
         if not callable(getattr(encoder, method, None)):
             raise ValueError(f"encoder {spec!r}: what it makes has no {method}")

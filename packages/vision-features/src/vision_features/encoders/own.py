@@ -13,13 +13,13 @@ from vision_features.encoders.blocks import by_hooks
 from vision_features.encoders.code import digest_of_classes, digest_of_module
 from vision_features.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, PatchFeatures, TextTokens
 from vision_features.encoders.spec import EncoderSpec
-from vision_features.encoders.user_code import made_by
 from vision_features.errors import EncoderError
+from wary_files.working_folder import made_by
 
 
 def load(spec: EncoderSpec) -> Encoder:
     """Make what the spec names, and wrap it; an `Encoder` is called by the spec from now on."""
-    encoder = adopt(made_by(spec.name, "encoder"), spec.text)
+    encoder = adopt(made_by(spec.name, "encoder", error=EncoderError), spec.text)
     encoder.spec = spec.text
     encoder.code = digest_of_module(spec.name.partition(":")[0])
     return encoder
