@@ -224,3 +224,10 @@ def test_subsets_that_are_called_as_another_row_are_refused(
     good, bad = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
     with pytest.raises(ValueError, match=f"called '{name}'"):
         score_table([good, bad], subsets, aspects)
+
+
+@pytest.mark.parametrize("kind", ["subsets", "aspects"])
+def test_names_that_a_reader_cannot_tell_are_refused(kind: str) -> None:
+    """1 and "1" were one row of both."""
+    with pytest.raises(ValueError, match=f"{kind}: 1 and '1' are both called '1'"):
+        score_table(np.eye(2)[None].repeat(2, 0), **{kind: [1, "1"]})  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import json
 import math
 import tracemalloc
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from eqben_builder.suites.features import Features, similarities
 from eqben_builder.suites.galleries import _resampled, _values, right_ranks
 from eqben_builder.suites.outcomes import folds_of, outcomes_of
 from eqben_builder.suites.published import published_scores, published_table
+from eqben_builder.suites.results import COLUMNS
 
 NOTHING = Picture(content=b"")
 
@@ -527,3 +529,11 @@ def test_paraphrases_keep_their_own_measure_beside_other_questions_of_their_size
     assert own[0] is None
     assert own[1] is not None
     assert own[1].shape == (3, 3)
+
+
+def test_names_of_a_suites_file_are_no_formulas_of_a_table(tmp_path: Path) -> None:
+    names = ["=HYPERLINK(1)", 'a, "b"', "\x1b[2J", "plain", "x\ny"]
+    write_records(tmp_path / "scores.csv", [dict.fromkeys(COLUMNS, 1) | {"name": name} for name in names])
+    with (tmp_path / "scores.csv").open(newline="") as file:
+        held = [row["name"] for row in csv.DictReader(file)]
+    assert held == ["'=HYPERLINK(1)", 'a, "b"', "\\x1b[2J", "plain", "x\ny"]

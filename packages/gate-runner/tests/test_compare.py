@@ -232,7 +232,7 @@ def test_a_list_in_place_of_runs_is_one_line(tmp_path: Path) -> None:
 def test_results_of_other_versions_are_told_and_others_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Results are not known by the code of our own readers and tasks, and nobody warning that it differed."""
+    """Results are not known by the code of our own readers and tasks, and no command told."""
 
     def run(name: str, **versions: str) -> Path:
         data = {"test": 120, "classes": 4, "sha256": "one"}

@@ -67,6 +67,28 @@ def cluster_labels(clusters: Iterable[Any], samples: int) -> list[Hashable]:
     return labels
 
 
+def names_of(labels: Sequence[Hashable], kind: str) -> list[str]:
+    """Return labels as tables call them, each by a name of its own.
+
+    Raises:
+        ValueError: two labels of one name (1 and "1"), or one value of two names (1 and True); shows them.
+
+    Example:
+        >>> names_of(["night", 7], "slices")
+        ['night', '7']
+    """
+    names = list(map(str, labels))
+    first: dict[str, Hashable] = {}
+    shown: dict[Hashable, str] = {}
+    for name, label in zip(names, labels, strict=True):
+        other = first.setdefault(name, label)
+        if other is not label and other != label:
+            raise ValueError(f"{kind}: {other!r} and {label!r} are both called {name!r}; name them apart")
+        if shown.setdefault(label, name) != name:
+            raise ValueError(f"{kind}: {shown[label]} and {name} are one value in two forms; write it in one")
+    return names
+
+
 def check_several(labels: Sequence[Hashable]) -> None:
     """Refuse labels that name fewer than two clusters: nothing could be drawn.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paired_scores.clusters import cluster_interval
-from paired_scores.labels import as_labels, cluster_labels
+from paired_scores.labels import as_labels, cluster_labels, names_of
 from paired_scores.metrics import METRICS, score_outcomes, wilson
 from paired_scores.metrics.arrays import UndefinedMetricError, require_sampling
 from paired_scores.metrics.score import resamples_of
@@ -137,7 +137,7 @@ def slice_scores(
     """
     sign = 1.0 if direction_of(metric, direction) == "higher" else -1.0
     require_sampling(level=level, seed=seed, resamples=(resamples, 2), permutations=(permutations, 1))
-    names = _names(as_labels(slices, "slices", missing=True))
+    names = names_of(as_labels(slices, "slices", missing=True), "slices")
     if len(names) != len(outcomes):
         raise ValueError(f"slices: {len(names)} labels for {len(outcomes)} samples; expected one for each")
     clusters = None if clusters is None else cluster_labels(clusters, len(names))
@@ -182,20 +182,6 @@ def slice_scores(
     worst = min(able, key=lambda at: sign * values[at])
     low, high = _worst(outcomes, parts, groups, able, worst, values, sign, rng, resamples, level, compute, means)
     return Slices(tuple(rows), order[worst], low, high, gap, (1 + gap_hits) / (1 + count), total)
-
-
-def _names(labels: Sequence[Hashable]) -> list[str]:
-    """Return slices' names; refuse two labels of one name (1 and "1"), and one value of two names (1 and True)."""
-    names = list(map(str, labels))
-    first: dict[str, Hashable] = {}
-    shown: dict[Hashable, str] = {}
-    for name, label in zip(names, labels, strict=True):
-        other = first.setdefault(name, label)
-        if other is not label and other != label:
-            raise ValueError(f"slices: {other!r} and {label!r} are both called {name!r}; name them apart")
-        if shown.setdefault(label, name) != name:
-            raise ValueError(f"slices: {shown[label]} and {name} are one value in two forms; write it in one")
-    return names
 
 
 def _permutations(most: int, samples: int, slices: int) -> int:

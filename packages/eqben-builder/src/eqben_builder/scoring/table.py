@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from eqben_builder.scoring.intervals import Share, check_sampling, effective, share_of
-from paired_scores.labels import as_labels
+from paired_scores.labels import as_labels, names_of
 from paired_scores.metrics.arrays import as_array
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def score_table(
 
 
 def _names(values: Sequence[str] | None, n: int, kind: str, default: str) -> list[str]:
-    return [default] * n if values is None else [str(name) for name in _labels(values, n, kind)]
+    return [default] * n if values is None else names_of(_labels(values, n, kind), kind)
 
 
 def _refuse_twice(names: Sequence[str]) -> None:

@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wary_files.text import inert
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -78,6 +80,11 @@ def _share(share: Any) -> dict[str, Any]:
     return dict(zip(("score", "low", "high", "chance"), share, strict=True))
 
 
+def _cell(value: Any) -> Any:
+    """A name, which a suite's file may give, that no spreadsheet runs."""
+    return inert(value) if isinstance(value, str) else value
+
+
 def write_records(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Path:
     """Write records to a file that ends in `.json` (all fields) or `.csv` (`COLUMNS`); one that is there is replaced.
 
@@ -99,7 +106,7 @@ def write_records(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Pat
         table = io.StringIO()
         writer = csv.DictWriter(table, COLUMNS, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(records)
+        writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
         text = table.getvalue()
     else:
         raise ValueError(f"{path}: expected a file that ends in .json or .csv")
