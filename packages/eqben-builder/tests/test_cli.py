@@ -131,6 +131,21 @@ def test_a_suite_is_scored_with_a_blind_line_of_ones_own(here, capsys):
     assert all(name in out for name in names)
 
 
+def test_images_that_a_suite_shares_are_no_gallery_without_its_captions(here, capsys):
+    (here / "sugarcrepe").mkdir()
+    rows = {"0": {"filename": "1.jpg", "caption": "a cup", "negative_caption": "a large hat"}}
+    for name in ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att"):
+        (here / "sugarcrepe" / f"{name}.json").write_text(json.dumps(rows))
+    (here / "coco" / "val2017").mkdir(parents=True)
+    Image.new("RGB", (4, 4)).save(here / "coco" / "val2017" / "1.jpg")
+    score = ("score", "compositional", "--encoder", "own_eqben_models:load", "--data-root", ".")
+    status, out, err = call(capsys, *score)
+    assert (status, "SugarCrepe, own_eqben_models:load" in out) == (0, True), err
+    row = {"image": "val2017/1.jpg", "caption": ["a cup"]}
+    (here / "coco" / "coco_karpathy_test.json").write_text(json.dumps([row]))
+    assert "1 images and 1 captions: expected at least 10 of both" in call(capsys, *score)[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -122,6 +122,7 @@ def _retrieved(gallery: Gallery, features: Mapping[str, tuple[Any, Any]]) -> dic
 
 def _read(name: str, root: Path | None, limit: int | None) -> tuple[list[SuiteData], list[Gallery]]:
     from eqben_builder.suites import SUITES, micro_suite, read_gallery, read_suite
+    from eqben_builder.suites.galleries import has_captions
 
     if root is None or name == f"micro/{ALL}":
         return [micro_suite(pairs=max(1, (limit or 900) // 15))], []
@@ -135,7 +136,7 @@ def _read(name: str, root: Path | None, limit: int | None) -> tuple[list[SuiteDa
         raise ValueError(f"{root} holds no folder of a suite: {', '.join(absent)}")
     if absent:
         say(f"not in {root}, and not scored: {', '.join(absent)}", err=True)
-    galleries = [read_gallery(root, gallery) for gallery in GALLERIES if (root / gallery).is_dir()]
+    galleries = [read_gallery(root, gallery) for gallery in GALLERIES if has_captions(root, gallery)]
     return [read_suite(suite, root, limit=limit) for suite in present], galleries
 
 

@@ -118,6 +118,18 @@ def read_gallery(root: str | Path, name: str) -> Gallery:
     return Gallery(name, tuple(images), tuple(captions), right, tuple(files.notes))
 
 
+def has_captions(root: Path, name: str) -> bool:
+    """Whether the captions of a gallery are there; suites lay its images in the same folder."""
+    files = Files(root, name)
+    return (root / name).is_dir() and files.has(f"dataset_{name}.json", *_CAPTIONS[name])
+
+
+_CAPTIONS = {
+    "coco": ("coco_karpathy_test.json",),
+    "flickr30k": ("flickr30k_test_karpathy.txt", "flickr30k_test.json"),
+}
+
+
 #: (image, its captions), and the ids of the images and of the captions where a file has them.
 _Entries = tuple[list[tuple[str, list[str]]], tuple[list[int], list[int]] | None]
 
