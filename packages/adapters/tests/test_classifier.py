@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -340,3 +341,28 @@ def test_features_that_are_too_small_for_a_length_are_refused() -> None:
     np.testing.assert_allclose(HeadClassifier().fit(1e-6 * x, labels).predict_proba(1e-6 * x), plain, atol=1e-3)
     with pytest.raises(ValueError, match=r"features hold at most .*e-30, and lengths below 1e-10 are not divided by"):
         HeadClassifier().fit(1e-30 * x, labels)
+
+
+def test_arrays_that_run_backwards_or_have_another_order_of_bytes_are_read_by_their_place() -> None:
+    """torch takes no negative strides: `X[::-1]` was refused, and labels were said to be no integers."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 12)
+    features = rng.normal(size=(3, 8))[labels] * 3 + rng.normal(size=(36, 8))
+    weights = rng.random(36) + 0.5
+    expected_features = features.astype(np.float32)
+
+    def fitted(features: Any, labels: Any, weights: Any) -> np.ndarray:
+        given = HeadClassifier().fit(features, labels, sample_weight=weights)
+        low = tune(tuning_data(features, labels, classes=3, sample_weight=weights), "anchored")
+        with torch.no_grad():
+            scores = low.head(torch.from_numpy(expected_features).float()).numpy()
+        return np.hstack([given.predict_proba(expected_features[::-1])[::-1], scores])
+
+    expected = fitted(features.astype(np.float32), labels, weights)
+    for kind in (
+        lambda a: a[::-1].copy()[::-1],
+        lambda a: a.astype(a.dtype.newbyteorder(">")),
+        lambda a: np.repeat(a, 2, 0)[::2],
+    ):
+        held = [kind(values) for values in (features.astype(np.float32), labels, weights)]
+        np.testing.assert_allclose(fitted(*held), expected, atol=1e-5)

@@ -118,7 +118,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 )
             class_weight = {numbers[name]: weight for name, weight in class_weight.items()}
         data = tuning_data(
-            torch.tensor(X, dtype=torch.float32),
+            torch.tensor(np.ascontiguousarray(X), dtype=torch.float32),
             self._codes(y, several),
             classes=len(self.classes_),
             class_embeddings=None if self.class_embeddings is None else self._rows(self.class_embeddings),
@@ -171,7 +171,7 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _scores(self, X: Any) -> torch.Tensor:
         check_is_fitted(self)
         X = validate_data(self, _host(X, "X"), dtype=[np.float64, np.float32], reset=False)
-        rows = torch.tensor(X, dtype=torch.float32)
+        rows = torch.tensor(np.ascontiguousarray(X), dtype=torch.float32)
         check_features(rows, "X")
         # in float64, for a row's last digits in float32 depend on how many rows are scored with it
         with torch.no_grad():

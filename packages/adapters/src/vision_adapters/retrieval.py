@@ -195,7 +195,7 @@ def gallery_outcomes(
     images, texts = _check(images, texts)
     if not len(first):
         raise ValueError("first: no row stands in a gallery; expected at least one")
-    rows = torch.from_numpy(np.asarray(first, dtype=np.int64))
+    rows = torch.from_numpy(np.array(first, dtype=np.int64, order="C"))
     order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
     chosen = torch.randint(texts.shape[1], (len(texts),), generator=torch.Generator().manual_seed(1))
     text = texts[torch.arange(len(texts)), chosen]

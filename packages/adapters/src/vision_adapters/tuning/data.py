@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -382,7 +383,7 @@ def _sample_weight(value: Any, rows: int) -> Float[Tensor, " n"] | None:
         return None
     refuse_masked(value, "sample_weight")
     try:
-        weights = torch.as_tensor(value).detach().to("cpu", torch.float64)
+        weights = torch.as_tensor(as_array(value, "sample_weight").astype(np.float64))
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be {rows} numbers, got {value!r}") from error
     if weights.ndim == 0:
@@ -460,8 +461,11 @@ def check_features(features: Tensor, name: str) -> None:
 def _integers(labels: Any, name: str) -> Tensor:
     """Labels as a tensor; what is no number is named."""
     refuse_masked(labels, name)
+    if isinstance(labels, Tensor):
+        return labels
     try:
-        return torch.as_tensor(labels)
+        array = as_array(labels, name)
+        return torch.as_tensor(array.astype(np.int64 if array.dtype.kind in "iub" else np.float64))
     except (TypeError, ValueError) as error:
         first = next((label for label in labels if not isinstance(label, int)), labels)
         raise ValueError(f"{name} must be integers, got {first!r}") from error
