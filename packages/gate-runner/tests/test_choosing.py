@@ -356,3 +356,17 @@ def test_what_cannot_be_chosen_from_is_one_line(tmp_path: Path) -> None:
         choose("digits", ("a", "b"), tmp_path, Settings(readout=("auto", "last")))
     with pytest.raises(UsageError, match="no encoder could be scored"):
         choose("digits", ("timm:resnet18/a.pth", "timm:resnet18/b.pth"), tmp_path / "o", Settings(limit=40))
+
+
+def test_what_is_wrong_with_the_images_is_no_encoders_fault(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(8):
+            pixels = rng.integers(0, 255, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
+    (tmp_path / "photos" / "a" / "0.png").write_bytes(b"\x89PNG broken")
+    words = ["choose", str(tmp_path / "photos"), "--encoders", "micro-clip,micro-clip/random"]
+    refused = str(CliRunner().invoke(app, [*words, "--output", str(tmp_path / "chosen")]).exception)
+    assert refused.startswith("no encoder could be scored: a/0.png cannot be read as an image")
+    assert refused.count("a/0.png") == 1

@@ -228,7 +228,10 @@ def choose(
     for number, limit in enumerate(limits):
         ranked, complete = work.round(remaining, limit)
         if not ranked:
-            listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+            one = len(reasons) > 1 and len(set(reasons.values())) == 1  # of the images, not of an encoder
+            listed = "; ".join(
+                dict.fromkeys(reason if one else f"{name}: {reason}" for name, reason in reasons.items())
+            )
             raise UsageError(f"no encoder could be scored: {listed}")
         for run in ranked:
             runs.setdefault(run.encoder, []).append(run)
