@@ -228,9 +228,9 @@ def choose(
     for number, limit in enumerate(limits):
         ranked, complete = work.round(remaining, limit)
         if not ranked:
-            one = len(reasons) > 1 and len(set(reasons.values())) == 1  # of the images, not of an encoder
+            of_images = len(reasons) > 1 and len(set(reasons.values())) == 1
             listed = "; ".join(
-                dict.fromkeys(reason if one else f"{name}: {reason}" for name, reason in reasons.items())
+                dict.fromkeys(reason if of_images else f"{name}: {reason}" for name, reason in reasons.items())
             )
             raise UsageError(f"no encoder could be scored: {listed}")
         for run in ranked:
