@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +15,7 @@ from vision_adapters import HeadClassifier
 from vision_adapters.tuning import tune, tuning_data
 from vision_adapters.tuning.anchored import Candidate, _refit
 from vision_adapters.tuning.few_images import RIDGES, RidgeDiscriminant
+from vision_adapters.tuning.folds import make_folds
 
 
 def definition(x: np.ndarray, y: np.ndarray, classes: int, ridge: float) -> tuple[np.ndarray, np.ndarray]:
@@ -118,9 +122,50 @@ def test_a_default_head_of_digits_is_as_sure_as_it_is_right() -> None:
         order = np.random.default_rng(seed).permutation(len(x))
         shown = np.concatenate([order[y[order] == label][:20] for label in range(10)])
         rest = torch.from_numpy(np.setdiff1d(order, shown))
-        tuned = tune(tuning_data(torch.from_numpy(x[shown]).float(), torch.from_numpy(y[shown])))
+        data = tuning_data(torch.from_numpy(x[shown]).float(), torch.from_numpy(y[shown]))
+        tuned = tune(replace(data, folds=make_folds(data.labels, "folds", 0)))  # that choose a ridge discriminant
         scores = tuned.scores(torch.from_numpy(x).float()[rest])
         right = float((scores.argmax(1) == torch.from_numpy(y)[rest]).float().mean())
         off.append(float(scores.softmax(1).amax(1).mean()) - right)
     assert tuned.best_params["kind"] == "ridge_discriminant"
     assert np.abs(off).mean() < 0.04
+
+
+@pytest.mark.parametrize("method", ["anchored", "logistic"])
+@pytest.mark.parametrize("shots", [2, 5, 20])
+def test_the_order_of_samples_changes_no_choice_and_next_to_no_score(shots: int, method: str) -> None:
+    """Folds went by the order of rows: the same images from a table and from a folder had other heads."""
+    generator = torch.Generator().manual_seed(shots)
+    y = torch.arange(4).repeat(shots)
+    x = torch.randn(4 * shots, 24, generator=generator) + 1.2 * torch.eye(4, 24)[y]
+    test = torch.randn(50, 24, generator=generator)
+    first = tune(tuning_data(x, y), method)
+    for seed in range(4):
+        order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+        again = tune(tuning_data(x[order], y[order]), method)
+        chosen, other = ({**of.best_params, "length": 0.0} for of in (first, again))  # measured, to rounding
+        assert chosen == other
+        torch.testing.assert_close(again.scores(test), first.scores(test), rtol=1e-3, atol=1e-3)
+
+
+def test_folds_are_those_of_the_samples_in_any_order() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(90, 7, generator=generator).double(), torch.arange(90) % 4
+    x[::9] = x[0]  # copies of one image, of several classes
+    several = (torch.rand(90, 3, generator=generator) < 0.4).long()
+    several |= torch.eye(3, dtype=torch.long)[torch.arange(90) % 3]
+    several[::9] = several[0]
+    rotation = torch.linalg.qr(torch.randn(7, 7, generator=generator).double())[0]
+    for labels, split in itertools.product((y, several), ("folds", "shuffled")):
+        plain = make_folds(labels, split, 3, x)
+        order = torch.randperm(90, generator=generator)
+        for rows in (x[order], x[order] @ rotation):
+            for fold, shuffled in zip(plain, make_folds(labels[order], split, 3, rows), strict=True):
+                samples = torch.cat([x, labels.reshape(90, -1)], dim=1)
+                held = samples[fold.validation], samples[order[shuffled.validation]]
+                first, second = (sorted(map(tuple, part.tolist())) for part in held)
+                assert first == second
+        assert any(
+            fold.validation.tolist() != other.validation.tolist()
+            for fold, other in zip(plain, make_folds(labels, split, 4, x), strict=True)
+        )

@@ -356,7 +356,7 @@ def tuning_data(
             "tuning.transduce takes classes that only a text names"
         )
     if not isinstance(validation, tuple):
-        folds = make_folds(y, validation, seed)
+        folds = make_folds(y, validation, seed, x)
         return TuningData(x, y, k, texts, logit_scale, name, folds, weight, sample_weight=own)
     validation_rows, theirs = (
         rows_of(validation[0], "validation features"),

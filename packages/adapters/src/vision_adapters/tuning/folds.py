@@ -29,8 +29,11 @@ class Fold(NamedTuple):
     validation: Tensor
 
 
-def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
+def make_folds(labels: Tensor, split: Split, seed: int, features: Tensor | None = None) -> tuple[Fold, ...]:
     """Indices to train and to validate on; `split` and `seed` are those of `tuning_data`.
+
+    With ``features`` [n, d] a draw goes by what the samples are: the same samples in another order, or with turned
+    axes, are divided alike. ELEVATER's split goes by their order.
 
     Raises:
         ValueError: a class with too few images for the rule, with its number.
@@ -53,29 +56,33 @@ def make_folds(labels: Tensor, split: Split, seed: int) -> tuple[Fold, ...]:
         return (_toolkit_several(labels),)
     kinds = labels.numpy() if labels.ndim == 1 else _rarest_label(labels, counts)
     if split == "folds":
-        numbers = class_folds(torch.from_numpy(kinds), FOLDS, seed)
+        numbers = class_folds(torch.from_numpy(kinds), FOLDS, seed, features)
         parts = [
             Fold((numbers != fold).nonzero().flatten(), (numbers == fold).nonzero().flatten()) for fold in range(FOLDS)
         ]
         return tuple(part for part in parts if len(part.train) and len(part.validation))
-    ranks = _ranks(kinds, None if split == "toolkit" else seed)
+    ranks = _ranks(kinds, None if split == "toolkit" else seed, features)
     size = np.array([math.ceil(round(int(count) * SHARE, 9)) for count in np.bincount(kinds)])
     held = torch.from_numpy(ranks < size[kinds])
     return (Fold((~held).nonzero().flatten(), held.nonzero().flatten()),)
 
 
-def class_folds(labels: Tensor, folds: int, seed: int) -> Tensor:
+def class_folds(labels: Tensor, folds: int, seed: int, features: Tensor | None = None) -> Tensor:
     """The fold of each sample: as many of each class in each as that goes, drawn with the seed.
 
-    Each class starts at another fold, so that single images spread over the folds.
+    Each class starts at another fold, so that single images spread over the folds. With ``features`` [n, d] the draw
+    does not depend on the order of samples.
     """
     kinds = labels.numpy()
-    return torch.from_numpy((_ranks(kinds, seed) + kinds) % folds)
+    return torch.from_numpy((_ranks(kinds, seed, features) + kinds) % folds)
 
 
-def _ranks(kinds: Any, seed: int | None) -> Any:
+def _ranks(kinds: Any, seed: int | None, features: Tensor | None = None) -> Any:
     """The rank of each sample within its class, in an order drawn with a seed, or in its own."""
-    order = np.arange(len(kinds)) if seed is None else np.random.default_rng(seed).permutation(len(kinds))
+    order = np.arange(len(kinds))
+    if seed is not None:
+        drawn = np.random.default_rng(seed).permutation(len(kinds))
+        order = drawn if features is None else by_content(features, kinds)[drawn]
     ranks = np.empty(len(kinds), dtype=np.int64)
     counts: dict[int, int] = {}
     for index in order:
@@ -83,6 +90,28 @@ def _ranks(kinds: Any, seed: int | None) -> Any:
         ranks[index] = counts.get(kind, 0)
         counts[kind] = ranks[index] + 1
     return ranks
+
+
+_ROUNDED = 1e-9
+"""Share of a distance below which two are equal: sums in another order differ by less."""
+_AT_ONCE = 65_536
+"""Rows whose double copies are held at a time."""
+
+
+def by_content(features: Tensor, kinds: Any) -> Any:
+    """An order of samples that does not depend on the one in which they come, nor on the axes of their features.
+
+    They are sorted by their distance to the mean of all, then by class, then by a fixed projection, which axes change.
+    """
+    mean = features.mean(0, dtype=torch.float64)
+    way = torch.randn(features.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    distances, projected = np.empty(len(features)), np.empty(len(features))
+    for start in range(0, len(features), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        rows = features[part].double() - mean
+        distances[part], projected[part] = rows.norm(dim=1).numpy(), (rows @ way).numpy()
+    scale = max(float(distances.max()), 1e-300) * _ROUNDED
+    return np.lexsort((projected, kinds, np.round(distances / scale)))
 
 
 def _toolkit_several(labels: Tensor) -> Fold:
