@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +37,7 @@ from eevee import (
 from eevee.answers.evaluation import importance
 from eevee.cli import main
 from eevee.tables.reading import read_csv_text
-from eevee.tables.serialization import read_result
+from eevee.tables.serialization import read_result, write_text
 
 
 @pytest.mark.parametrize("text", ["1_0", "٣0", "0x1p3", "1e", "--3"])
@@ -423,3 +424,16 @@ def test_counts_that_are_not_whole_are_refused():
     ):
         with pytest.raises(EeveeError, match=rf"{name} is 20?\.5; expected a whole number"):
             call()
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    """A file took its place."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
+    reader.start()
+    write_text(pipe, "chosen")
+    reader.join(10)
+    assert got == ["chosen"]
+    assert pipe.is_fifo()

@@ -65,11 +65,15 @@ def plain_data(value: Any) -> Any:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old or the new one, never half of it."""
+    """Write a file so that a reader sees the old or the new one, never half of it.
+
+    A pipe or a device, such as /dev/stdout, is written to as it is; any other link is replaced.
+    """
     from wary_files.durable import write_whole
 
     try:
-        write_whole(path, text.encode("utf-8"))
+        is_device = path.absolute().is_relative_to("/dev") or (path.exists() and not path.is_file())
+        write_whole(path, text.encode("utf-8"), follow=is_device)
     except OSError as error:
         raise EeveeError(f"{path}: cannot be written ({error.strerror})") from None
 
