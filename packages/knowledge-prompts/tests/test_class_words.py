@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from knowledge_prompts import ClassPrompts, ClassWords, WordNet, built_in_sets, indistinct_classes, load_class_prompts
-from knowledge_prompts.class_words import built_in_knowledge
+from knowledge_prompts.class_words import built_in_knowledge, words_by_content
 from wary_files.errors import UsageError
 
 IDS = ("n01440764", "n01514859")
@@ -25,6 +25,40 @@ def test_words_that_cannot_be_are_refused() -> None:
     ):
         with pytest.raises(UsageError, match=message):
             words.built(["beagel", "owl"])
+
+
+def test_texts_are_known_by_what_their_files_hold_whatever_form_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    for file in (Path("mine.json"), Path("folder/a.json")):
+        file.write_text('{"owl": ["wise"]}')
+    forms = (
+        "wordnet",
+        "wordnet-path",
+        "mine.json",
+        "cupl=mine.json",
+        "folder",
+        "cupl=folder",
+        "cupl=",
+        "=",
+        "",
+        "mine",
+    )
+
+    def known(form: str) -> object:
+        return words_by_content({"knowledge": [form]}, lambda paths: [Path(path).read_text() for path in paths])
+
+    before = [known(form) for form in forms]
+    assert len({repr(texts) for texts in before}) == len(forms)
+    for file in (Path("mine.json"), Path("folder/a.json")):
+        file.write_text('{"owl": ["grey"]}')
+    changed = [form for form, texts in zip(forms, before, strict=True) if known(form) != texts]
+    assert changed == ["mine.json", "cupl=mine.json", "folder", "cupl=folder"]
+    (Path("mine.json")).rename("yours.json")
+    assert known("yours.json") != before[2]
+    assert words_by_content({"knowledge": "wordnet", "words": "list.json#names"}, lambda paths: paths)
 
 
 def test_one_text_is_not_read_letter_by_letter() -> None:

@@ -259,8 +259,8 @@ def words_by_content(training: Mapping[str, Any], digests_of: Callable[[Sequence
         A list of JSON values, one for each text of the settings.
 
     Example:
-        >>> words_by_content({"prompts": "imagenet", "templates": ["a photo of a {}"]}, lambda files: files)
-        [['templates', 'a photo of a {}'], ['prompts', 'imagenet']]
+        >>> words_by_content({"prompts": "imagenet", "knowledge": ["wordnet"]}, lambda files: files)
+        [['prompts', 'imagenet'], ['knowledge', 'wordnet']]
     """
     contents: list[Any] = []
     for field in WORDS:
@@ -275,11 +275,12 @@ def _by_content(text: str, digests_of: Callable[[Sequence[str]], Sequence[str]],
 
     ``FILE.json#NAME`` and ``NAME=PATH`` name a place, too.
     """
-    for place in (text, str(file_and_list(text)[0]), *([text.partition("=")[2]] if folders else [])):
+    places = (text, str(file_and_list(text)[0]), text.partition("=")[2] if folders else "")
+    for place in filter(None, places if text else ()):
         before, _, after = text.partition(place)
-        if place and os.path.isfile(place):  # noqa: PTH113 - no text is too long
+        if os.path.isfile(place):  # noqa: PTH113 - no text is too long
             return [before, Path(place).suffix, *digests_of([place]), after]
-        if folders and place and os.path.isdir(place):  # noqa: PTH112
+        if folders and os.path.isdir(place):  # noqa: PTH112
             files = sorted(str(file) for file in Path(place).rglob("*") if file.is_file())
             names = [Path(file).relative_to(place).as_posix() for file in files]
             return [before, list(zip(names, digests_of(files), strict=True)), after]
