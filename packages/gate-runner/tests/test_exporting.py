@@ -246,10 +246,13 @@ def test_several_runs_are_written_each_as_it_is_alone(tmp_path: Path, capsys: py
 def test_a_run_of_several_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = write_run(tmp_path / "a", SKILLS)
     (tmp_path / "empty").mkdir()
-    status, out, err = exported(capsys, tmp_path / "empty", run, "--to", "csv")
+    status, out, err = exported(capsys, tmp_path / "gone", run, "--to", "csv")
     assert (status, out.split()) == (1, [str(run / "export" / "csv" / "results.csv")])
-    assert f"{tmp_path / 'empty'} is not exported: " in err
+    assert f"{tmp_path / 'gone'} is not exported: " in err
     assert len(err.splitlines()) == 1
+    status, out, err = exported(capsys, tmp_path / "empty", run, "--to", "csv")
+    assert (status, out.split()) == (0, [str(run / "export" / "csv" / "results.csv")])
+    assert err.splitlines() == [f"left out: {tmp_path / 'empty'} is not a run folder"]
     with pytest.raises(UsageError, match="--model me/x names one model, and there are 2 runs"):
         folders_of([run, tmp_path / "empty"], "csv", model="me/x")
     with pytest.raises(UsageError, match=r"would both be written to out/a: leave out --output"):

@@ -292,12 +292,17 @@ def export(
 ) -> None:
     """Write results of runs in a form that other tools read.
 
-    A run of several that cannot be written is named, and the others are written.
+    A run of several that cannot be written is named, and the others are written. What is no run folder among several is
+    left out.
     """
     from gate_runner.errors import UsageError
     from gate_runner.exporting import export as write
     from gate_runner.exporting import folders_of
+    from gate_runner.runs.stored import runs_among
 
+    runs, others = runs_among(runs)
+    for line in others:
+        echo(line, err=True)
     refused = False
     for run, folder in folders_of(runs, to, output, model):
         try:
