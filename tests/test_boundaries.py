@@ -185,7 +185,9 @@ def test_what_a_package_imports_is_declared(folder: str) -> None:
 @pytest.mark.parametrize("folder", LIBRARIES)
 def test_tests_of_a_library_are_read_where_it_is_installed_alone(folder: str) -> None:
     ours = {IMPORT_NAMES[folder], *(IMPORT_NAMES[name] for name in below(folder))}
-    for path in sorted((ROOT / "packages" / folder / "tests").rglob("*.py")):
+    paths = sorted((ROOT / "packages" / folder / "tests").rglob("*.py"))
+    assert paths
+    for path in paths:
         names, skipped = needed_to_collect(path.read_text())
         present = {"": [*declared(folder)[""], "pytest", "hypothesis", *skipped]}
         for name in ARROWS[folder]:

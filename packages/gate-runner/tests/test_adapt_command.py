@@ -260,6 +260,36 @@ def test_adapt_without_an_encoder_takes_the_usual_one(digits: Path, monkeypatch:
     assert gate_runner.adapt(digits, output=digits.parent / "lite", limit=6).results[0].encoder["spec"] == "lite:0"
 
 
+def predicted(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What ``adapt predict`` of the head says below its table."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["adapt", "predict", "head", *map(str, arguments), "--output", "found.csv"])
+    return capsys.readouterr().out
+
+
+def test_an_accuracy_on_images_that_trained_the_head_says_so(
+    digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapt("probe", digits, "--save", "head")
+    both = predicted(capsys, "--labels", digits)
+    assert "on 60 images\n30 of these images trained or chose the head; on the others accuracy 0." in both
+    assert both.rstrip().endswith("on 30 images")
+    assert "trained or chose" not in predicted(capsys, "--labels", digits / "test")
+    shutil.copytree(digits / "train", tmp_path / "elsewhere")
+    renamed = tmp_path / "elsewhere" / "one" / "0.png"
+    renamed.rename(renamed.with_name("new.png"))
+    assert (
+        predicted(capsys, "--labels", "elsewhere")
+        .rstrip()
+        .endswith("all of these images trained or chose the head: new ones may do worse")
+    )
+    shutil.rmtree("head")
+    shutil.rmtree("run")
+    adapt("zeroshot", digits, "--save", "head")
+    assert "trained or chose" not in predicted(capsys, "--labels", digits)
+
+
 @pytest.mark.parametrize("knowledge", ["wordnet", "described.json", "visual-descriptors=described.json"])
 def test_classes_are_described_by_each_form_of_knowledge(digits: Path, knowledge: str) -> None:
     if knowledge == "wordnet":

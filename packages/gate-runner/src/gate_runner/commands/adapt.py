@@ -198,7 +198,7 @@ def predict(
         labels_of,
         noted,
         refuse_unknown,
-        scored,
+        scored_apart,
         true_labels,
         write_csv,
         write_json_lines,
@@ -250,7 +250,8 @@ def predict(
     if coverage is not None:
         echo(promise(loaded.card, coverage), err=output is None)
     if true:
-        echo(scored(predictions, true, loaded.classes), err=output is None)
+        for line in scored_apart(predictions, true, loaded.classes, loaded.card):
+            echo(line, err=output is None)
     if failed:
         echo(f"{failed} of {len(files)} images could not be read; their rows say why", err=True)
         raise typer.Exit(1)

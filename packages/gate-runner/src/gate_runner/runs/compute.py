@@ -268,17 +268,21 @@ def _keep_encoder(unit: EvalUnit, encoder: Encoder, before: Mapping[str, Any], o
 
 def _keep_head(unit: EvalUnit, job: Job, fingerprint: str | None, outcome: Outcome, shared: int) -> None:
     """The head, with a card that says what it scored, and with the encoder's weights where it was trained."""
+    from vision_features.heads.fitted import marks_of_images
     from vision_features.heads.saved import save_head
 
     head, score, data = outcome.head, outcome.scores[0], job.data
     assert head is not None  # requests keep heads of tasks that have some
+    method = outcome.training.get("chosen", {}).get("method") or unit.settings.tune
+    by_texts = method == "zero_shot" and not outcome.training.get("draw")  # no image was drawn for it
     about = {
-        "method": outcome.training.get("chosen", {}).get("method") or unit.settings.tune,
+        "method": method,
         "transform": "" if job.transform is None else job.transform.description,
         "classes": list(head.classes or data.classes),
         "scores": {name: getattr(score, name) for name in ("metric", "value", "low", "high")},
         "images": {"train": len(data.train), "test": len(data.test), "shared": shared},
         "details": outcome.training,
+        "fitted_on": None if by_texts else marks_of_images(data),
     }
     save_head(head, job.encoder, unit.folder.head_folder(unit.name, unit.seed), about, start=fingerprint)
 

@@ -154,6 +154,24 @@ def refuse_unknown(labels: Iterable[str], classes: Sequence[str]) -> None:
         )
 
 
+def scored_apart(
+    predicted: Sequence[Prediction], labels: Mapping[str, str], classes: Sequence[str], card: Mapping[str, Any]
+) -> list[str]:
+    """Lines of `scored`: on all images, and where the head was fitted on some of them, on the others alone."""
+    from vision_features.heads.fitted import fitted_among
+
+    lines = [scored(predicted, labels, classes)]
+    labelled = labels_of((prediction.file for prediction in predicted if not prediction.error), labels)
+    fitted = set(fitted_among(card, list(labelled)))
+    if not fitted:
+        return lines
+    if len(fitted) == len(labelled):
+        return [*lines, "all of these images trained or chose the head: new ones may do worse"]
+    others = [prediction for prediction in predicted if os.path.abspath(prediction.file) not in fitted]  # noqa: PTH100
+    own = f"{len(fitted):,} of these images trained or chose the head"
+    return [*lines, f"{own}; on the others {scored(others, labels, classes)}"]
+
+
 def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: Sequence[str]) -> str:
     """Accuracy and macro F1 of predictions with true labels, in words."""
     from paired_scores.metrics import evaluate
