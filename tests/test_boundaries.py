@@ -220,6 +220,11 @@ def test_eqsim_needs_torch_alone() -> None:
     assert third_party == set()
 
 
+@pytest.mark.parametrize("folder", ["eqsim", "paired-scores", "knowledge-prompts"])
+def test_what_a_package_takes_if_installed_is_not_loaded_with_it(folder: str) -> None:
+    assert not loaded_by(modules_of(folder)) & (IF_INSTALLED[folder] - loaded_by(["torch"]))
+
+
 def test_a_package_requires_those_of_its_arrows() -> None:
     distributions = {folder: project_of(folder)["name"] for folder in IMPORT_NAMES}
     for folder in LIBRARIES:

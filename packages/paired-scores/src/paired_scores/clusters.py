@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
 
 from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics import wilson
 from paired_scores.metrics.arrays import require_sampling
 from paired_scores.metrics.score import resamples_of
 from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, is_mean, numbered, value_of, with_outcomes
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 __all__ = ["cluster_interval", "median_interval", "weighted_median"]
 
