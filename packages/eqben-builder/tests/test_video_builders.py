@@ -176,7 +176,7 @@ def test_detectors_are_found_by_name(monkeypatch, own_faces):
     assert face_detector(own_faces)(np.full((4, 4, 3), 110, np.uint8)) == 1
     with pytest.raises(ValueError, match="faces = 'yes': expected opencv"):
         face_detector("yes")
-    with pytest.raises(ValueError, match="own_faces has no function 'absent'"):
+    with pytest.raises(ValueError, match="module 'own_faces' has no 'absent'"):
         face_detector("own_faces:absent")
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(ImportError, match=r"eqben-builder\[faces\]"):
