@@ -13,8 +13,8 @@ from PIL import Image
 import gate_runner
 
 PAGE = Path(__file__).parents[1] / "RESULTS.md"
-NAMED = ("gradients", "classes", "drawn", "worth", "each", "per_class", "tested", "curve")
-"""Fields whose keys are names of classes, layers, templates and positions."""
+NAMED = ("gradients", "classes", "drawn", "worth", "each", "per_class", "tested", "curve", "versions")
+"""Fields whose keys are names of classes, layers, templates, packages and positions."""
 TEXT = """[benchmark]
 id = "pets"
 [data]
