@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ import typer.main
 from gate_runner.cli import app
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from website.every_command import RESULTS, commands, pages  # noqa: E402 - found by the line above
+
 ELSEWHERE = {"eevee"}
 """Commands whose words another program reads."""
 CALL = re.compile(r"(?<![\w./-])gate-runner ((?:\\\n|[^\n`|&;#)])*)")
@@ -60,6 +65,14 @@ def known_verb(name: str, rest: list[str]) -> bool:
 def test_what_is_named_is_there(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert [message for call in calls(text) if (message := wrong(call))] == []
+
+
+def test_each_command_of_the_documents_was_run_once_as_it_stands() -> None:
+    """``python -m website.every_command PAGE`` runs a page's; what it changes in one is kept beside it."""
+    outcomes = json.loads(RESULTS.read_text(encoding="utf-8"))
+    documented = {f"{path.relative_to(ROOT)}: {command}" for path in pages([]) for command in commands(path)}
+    assert documented - outcomes.keys() == set()
+    assert [key for key in documented if outcomes[key]["came out"] == "failed"] == []
 
 
 def test_what_is_not_there_is_seen() -> None:
