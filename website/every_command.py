@@ -6,8 +6,8 @@ A page's shell blocks run in order, in a copy of one room: folders of pictures, 
 models by the names that pages use, all made here. Commands in a clone lose ``hatch run``; placeholders in capitals and
 ``/data`` stand for folders of the room; packs are shortened by ``--limit``. Whatever is changed in a command is kept
 beside it. Where an encoder's weights lie on a hub, the command must say so in one line, and runs again with an encoder
-that ships. Installing is left to tests of wheels and tutorials, and tutorials to their own tests. What came out is kept
-in website/results/commands.json, which a test holds against the pages. Exit status 1 where a command fails.
+that ships. Installing is left to tests of wheels and tutorials, and the consoles of tutorials to their own. What came
+out is kept in website/results/commands.json, which a test holds against the pages. Exit status 1 where a command fails.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from website.room import SHORT, furnish
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "website" / "results" / "commands.json"
 BLOCK = re.compile(r"^( *)```(bash|sh|console)\b[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
-ELSEWHERE = ("docs/tutorials/", "docs/adding/", "docs/commands.md", "docs/index.md")
-"""Pages whose commands other tests run, and the list of all commands."""
+ELSEWHERE = ("docs/tutorials/", "docs/adding/", "docs/index.md")
+"""Pages whose consoles other tests run, with what they print."""
 LEFT = {
     r"^(pip install|apt-get)": "tests of wheels, tutorials and CI install",
-    r"hatch run test($| )": "the suite itself",
+    r"hatch run test($| )": "tests of the suite",
     r"cluster\.py": "tests/slurm runs it",
     r"on_a_gpu\.py|--device cuda|runs/gpu": "needs a GPU",
     r"--executor slurm": "tests/slurm runs it",
@@ -73,6 +73,7 @@ CHANGES: list[tuple[str, str, str]] = [
     ("docs/icinw.md", r"--seed 0 --seed 1 --seed 2 --workers 2", "--seed 0"),
     ("packages/gate-runner/README.md", r"micro/icinw --shots 0,5,full", "micro/icinw --limit 10 --shots 0,5"),
     ("", r"gate-runner trade (?!BEFORE)", "gate-runner trade --runs runs/traded --limit 60 "),
+    ("docs/tutorials/compare-two-encoders.md", r"runs/micro-clip", "runs/here-micro-clip"),
     ("docs/how-to/fine-tune-on-captions.md", r"runs/mine", "runs/tuned-here"),
     ("docs/how-to/from-my-runs-to-the-few.md", r"runs/\*", "of-gate/*"),
     ("docs/how-to/keep-and-use-a-head.md", r"photographs/ --prompts", "pets/ --prompts"),
@@ -102,7 +103,10 @@ CHANGES: list[tuple[str, str, str]] = [
 
 def commands(page: Path) -> Iterator[str]:
     """The commands of a page's shell blocks; of a console's, what stands behind ``$``."""
+    elsewhere = str(page.relative_to(ROOT)).startswith(ELSEWHERE)
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if elsewhere and block[2] == "console":
+            continue
         lines = block[3].splitlines()
         if block[2] == "console":
             lines = [line.strip().removeprefix("$ ") for line in lines if line.strip().startswith("$ ")]
@@ -125,11 +129,10 @@ def whole(command: str) -> bool:
 
 
 def pages(names: list[str]) -> list[Path]:
-    """Those named, or all that have commands of their own to run."""
+    """Those named, or all; the page of all commands has none to run."""
     if names:
         return [ROOT / name for name in names]
-    paths = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("packages/*/README.md"))]
-    return [path for path in paths if not str(path.relative_to(ROOT)).startswith(ELSEWHERE)]
+    return [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("packages/*/README.md"))]
 
 
 def as_run(page: str, command: str) -> str:

@@ -190,7 +190,7 @@ def test_ss_text_of_few_images_is_taken_where_it_validates(method: str) -> None:
         wrong = tune(tuning_data(x[:40], y[:40], class_embeddings=texts.roll(1, 0)), method)
         leaves.append(wrong.best_params == {"kind": method})
     assert np.mean(stays) > 0.7
-    assert np.mean(leaves) > 0.85
+    assert np.mean(leaves) >= 0.9  # one of twenty divisions may see wrong texts do as well by chance
     published_gain, gain = np.mean(gains, axis=0)
     assert published_gain < -0.1
     assert gain > published_gain / 4
