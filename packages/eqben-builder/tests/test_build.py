@@ -229,7 +229,9 @@ def test_a_full_disk_leaves_what_was_finished(whole, tmp_path, monkeypatch, wher
     with monkeypatch.context() as patched:
         patched.setattr(folder_module, "_append", failing_append)
         patched.setattr(Path, "write_bytes", failing_write)
-        with pytest.raises(DiskFullError, match=r"the disk is full after \d+ pairs \(0\.\d MB\).*same build conti"):
+        with pytest.raises(
+            DiskFullError, match=r"the disk of .*full is full after \d+ pairs \(0\.\d MB\).*same build conti"
+        ):
             build(micro(), target, pairs=12)
     records = list(read_records(target))
     assert 2 <= len(records) < 20

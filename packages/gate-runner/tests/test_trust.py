@@ -557,6 +557,19 @@ def test_no_pipe_of_a_strangers_folder_is_waited_for(tmp_path: Path) -> None:
             read(pipe)
 
 
+def test_names_that_a_spreadsheet_would_run_are_read_as_the_predictions_wrote_them(tmp_path: Path) -> None:
+    from vision_features.heads.predicting import Prediction, true_labels, write_csv
+
+    names = ["=a.png", "-b.png", "@c.png", "'=d.png"]
+    for name in (*names, "=d.png"):
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    table = tmp_path / "predictions.csv"
+    with table.open("w", newline="") as file:
+        write_csv([Prediction(name, ("-1",), (1.0,), "") for name in names], 1, file)
+    labels = true_labels(table, "class1")
+    assert labels == {str(tmp_path / name): "-1" for name in names}
+
+
 def test_an_image_with_two_labels_is_not_scored_by_the_last(tmp_path: Path) -> None:
     from vision_features.heads.predicting import true_labels
 

@@ -83,3 +83,13 @@ def inert(text: str) -> str:
     """
     text = printable(text, "\n")
     return f"'{text}" if text[:1] in ("=", "+", "@") or (text[:1] == "-" and len(text) > 1) else text
+
+
+def uninert(cell: str) -> str:
+    """Return the text of a cell that `inert` may have written: without the quote in front that it adds.
+
+    Example:
+        >>> uninert("'=1+1"), uninert("'tis"), uninert("-3")
+        ('=1+1', "'tis", '-3')
+    """
+    return cell[1:] if cell[:1] == "'" and inert(cell[1:]) == cell else cell

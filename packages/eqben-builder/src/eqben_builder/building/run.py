@@ -220,7 +220,8 @@ class _State:
             finished_pairs = f"{sum(self.kept.values())} pairs ({self.bytes / 1e6:,.1f} MB)"
             raise DiskFullError(
                 errno.ENOSPC,
-                f"the disk is full after {finished_pairs}. What is finished is kept, and the same build continues",
+                f"the disk of {self.ledger.folder} is full after {finished_pairs}. What is finished is kept, and the "
+                "same build continues",
             ) from error
         self._count(entry)
         if self.builder.count is None and self.barren[self._aspect(finished.job)] >= _PATIENCE:

@@ -106,12 +106,14 @@ def true_labels(path: Path, target: str = "") -> dict[str, str]:
     """The label of each file, of a table with columns that `gate_data.own.guess` knows, or of a folder.
 
     That holds folders of classes, around which those of splits may stand, or is what `adapt probe` takes.
-    ``target`` is the table's column of labels, where its name says nothing.
+    ``target`` is the table's column of labels, where its name says nothing. What `write_csv` wrote is understood, the
+    quote with it that it puts before names which a spreadsheet would run.
     """
     from gate_data.own.columns import TABLES
     from gate_data.readers import classes_in, files_of_classes, table
     from gate_data.readers.folders import SPLIT_WORDS
     from vision_features.heads.embedding import own_of, pictures_of
+    from wary_files.text import uninert
 
     if target and path.is_dir():
         raise DataError(f"{path} is a folder, and {target!r} can be a column of a table only")
@@ -126,8 +128,10 @@ def true_labels(path: Path, target: str = "") -> dict[str, str]:
     root = path.parent / own.root
     labels: dict[str, str] = {}
     for row in table(path, [own.image, own.target]):
-        label = row.text(own.target)
-        if labels.setdefault(str(root / row.text(own.image)), label) != label:
+        label, name = uninert(row.text(own.target)), row.text(own.image)
+        if not (root / name).exists():
+            name = uninert(name)
+        if labels.setdefault(str(root / name), label) != label:
             raise row.error(own.target, "one label for each image, and this one had another")
     return labels
 
