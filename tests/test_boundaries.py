@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
@@ -131,7 +133,7 @@ def declared(folder: str) -> dict[str, list[str]]:
 
 def undeclared(imports: set[str], requirements: dict[str, list[str]]) -> set[str]:
     """Imports of third parties that come with no required dependency and with no extra."""
-    distributions = packages_distributions()
+    distributions = _distributions()
     brought = brought_by({distribution_name(requirement) for group in requirements.values() for requirement in group})
     return {
         name
@@ -140,16 +142,26 @@ def undeclared(imports: set[str], requirements: dict[str, list[str]]) -> set[str
     }
 
 
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """The distributions of each top-level name; they are read from disk, a second each time."""
+    return packages_distributions()
+
+
+@cache
+def _required_by(name: str) -> frozenset[str]:
+    """What an installed distribution requires without an extra; nothing where it is not installed."""
+    with contextlib.suppress(PackageNotFoundError):
+        return frozenset(distribution_name(text) for text in requires(name) or [] if "extra ==" not in text)
+    return frozenset()
+
+
 def brought_by(names: set[str]) -> set[str]:
     """Distributions and all that they require without an extra, as far as they are installed."""
     closure: set[str] = set()
     while names:
         closure |= names
-        required = set()
-        for name in names:
-            with contextlib.suppress(PackageNotFoundError):
-                required |= {distribution_name(text) for text in requires(name) or [] if "extra ==" not in text}
-        names = required - closure
+        names = {required for name in names for required in _required_by(name)} - closure
     return closure
 
 
