@@ -159,3 +159,58 @@ def test_sound_marks_that_stand_alone_belong_to_their_kana():
         (entity, *_) = kb.link(text)
         assert entity.name == "パイプオルガン"
         assert entity.step in ("exact name", "folded name")
+
+
+def test_traditional_and_simplified_characters_are_spellings_of_a_name():
+    cities = [
+        "北京",
+        "上海",
+        "廣州",
+        "深圳",
+        "臺北",
+        "香港",
+        "澳門",
+        "重慶",
+        "天津",
+        "南京",
+        "武漢",
+        "長沙",
+        "濟南",
+        "瀋陽",
+        "哈爾濱",
+        "蘇州",
+        "鄭州",
+        "廈門",
+        "貴陽",
+        "西寧",
+    ]
+    places = ["圖書館", "博物館", "大學", "火車站", "機場", "醫院", "動物園", "體育場", "電視塔", "國際機場"]
+    simplified_cities = [
+        "北京",
+        "上海",
+        "广州",
+        "深圳",
+        "台北",
+        "香港",
+        "澳门",
+        "重庆",
+        "天津",
+        "南京",
+        "武汉",
+        "长沙",
+        "济南",
+        "沈阳",
+        "哈尔滨",
+        "苏州",
+        "郑州",
+        "厦门",
+        "贵阳",
+        "西宁",
+    ]
+    simplified_places = ["图书馆", "博物馆", "大学", "火车站", "机场", "医院", "动物园", "体育场", "电视塔", "国际机场"]
+    traditional = [city + place for city in cities for place in places]
+    simplified = [city + place for city in simplified_cities for place in simplified_places]
+    assert sum(map(str.__ne__, traditional, simplified)) > 180
+    for names, queries in ((traditional, simplified), (simplified, traditional)):
+        kb = KnowledgeBase.from_names(names)
+        assert [kb.link(query)[0].name for query in queries] == names

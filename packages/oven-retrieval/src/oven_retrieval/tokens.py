@@ -53,6 +53,7 @@ _ARTICLE = re.compile(r"\bال(?=\w{3})")
 _SOUND_MARKS = "\u3099\u309a"
 _SPACED_MARK = re.compile(r"(?<=[\u3041-\u30fe\uff66-\uff9d])[\u309b\u309c]")
 """A voiced sound mark that stands alone behind a kana, as old tables have it; NFKC puts a blank there."""
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 _APART = re.compile(r"[^\w\u0300-\u036f]+|_")
 
 
@@ -158,14 +159,16 @@ def plain(text: str) -> str:
     """Plain letters of a name: without case, width, accents and punctuation; scripts of letters in Latin ones.
 
     Marks go (`é`, Arabic vowels), and so do letters' variants (`ß` and ss, `ё` and е, `ø` and o, Arabic alef, ya, ta
-    marbuta and article). Katakana is hiragana without long sounds; Cyrillic and Greek are Latin letters. A script that
-    is none of these stays as it is.
+    marbuta and article). Katakana is hiragana without long sounds; Cyrillic and Greek are Latin letters;
+    traditional Chinese characters are simplified ones. A script that is none of these stays as it is.
 
     Example:
         >>> plain("Großer Müggelsee"), plain("Алёна"), plain("Ἀθῆναι"), plain("القاهرة") == plain("قاهره")
         ('grosser muggelsee', 'alena', 'athinai', True)
         >>> plain("コンピューター") == plain("こんぴゅた"), plain("!!!"), plain("한국")
         (True, '!!!', '한국')
+        >>> plain("臺灣大學"), plain("台湾大学")
+        ('台湾大学', '台湾大学')
     """
     folded = fold(text)
     if folded.isascii():
@@ -173,7 +176,20 @@ def plain(text: str) -> str:
     marked = unicodedata.normalize("NFKD", folded)
     bare = "".join([c for c in marked if c in _SOUND_MARKS or unicodedata.category(c) != "Mn"])
     letters = unicodedata.normalize("NFC", unicodedata.normalize("NFC", bare).translate(_LETTERS))
+    if _HAN.search(letters):
+        letters = letters.translate(_simplified())
     return " ".join(_APART.sub(" ", _ARTICLE.sub("", letters)).split()) or folded
+
+
+@cache
+def _simplified() -> dict[int, int]:
+    """The simplified character of each traditional one, by OpenCC: a character's, whatever stands next to it."""
+    import opencc
+
+    characters = [chr(code) for first, last in ((0x3400, 0x4DBF), (0x4E00, 0x9FFF)) for code in range(first, last + 1)]
+    converted = opencc.OpenCC("t2s").convert("\n".join(characters)).split("\n")
+    pairs = zip(characters, converted, strict=True)
+    return {ord(before): ord(after) for before, after in pairs if before != after}
 
 
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {

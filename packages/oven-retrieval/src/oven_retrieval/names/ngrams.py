@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LEAST_LIKENESS = 0.4
 """Of names that are spelled alike; below it they are rather others."""
-_FOLDING = "tables 1"
+_FOLDING = "tables 2"
 """What `plain` goes by: an index is asked by the folding that it was built with."""
 _VERSION = 2
 """Of the columns: since 2, names are numbered by rising weight."""
