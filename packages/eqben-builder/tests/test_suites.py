@@ -403,6 +403,9 @@ def test_svo_probes_and_vsr(tmp_path):
 @pytest.mark.parametrize(("change", "message"), [
     (lambda text: text.replace("ride a horse 2", '"ride a horse 2'), r"svo_probes\.csv, line 4 is no row of a table"),
     (lambda text: text.replace("ride a horse 2", 'ride a "horse" 2'), "no fault"),
+    (lambda text: text.replace("ride a horse 2", '"ride a horse 2').replace("ride a horse 5", 'a disc of 5"'),
+     r"svo_probes\.csv, line 4: a quote opens in this row and holds another, 'ride a horse"),
+    (lambda text: text.replace("ride a horse 2", '"ride a horse 2\nand another, too"'), "no fault"),
     (lambda text: text.replace("u,", "u,u,", 1), r"line 2: 12 fields, expected 11"),
     (lambda text: text.replace("neg_url", "pos_url"), "line 1: column 'pos_url' comes twice"),
 ])  # fmt: skip

@@ -45,6 +45,21 @@ def test_a_quote_swallows_no_rows(
         list(table(path, ["image", "label"]))
 
 
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ('label,image\n"big,0.png\nfive",1.png\nsix,2.png\n', "big,0.png"),
+        ('image,label\n0001,"big\n0002,x\n0003,five"\n0004,y\n', "0002,x"),
+        ('image,label\nq_1,"big\nq_3,five"\nq_4,y\n', "q_3,five"),
+    ],
+)
+def test_a_quote_swallows_no_row_of_another_form(tmp_path: Path, text: str, held: str) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=rf"labels\.csv, line 2: .*holds the rows behind it, such as '{held}"):
+        list(table(path, ["image", "label"]))
+
+
 def test_quotes_that_are_meant_are_read(tmp_path: Path) -> None:
     path = tmp_path / "captions.csv"
     path.write_text('image,caption\n\n0.png,a 6" pipe\n1.png,"a ""red"", thing\nin two lines, no row"\n2.png,"x"\n')

@@ -317,6 +317,10 @@ def long_row(
         (long_row(low="0.6", high="0.4"), "line 2: the interval is 0.6 to 0.4; expected its lower end first"),
         (long_row(samples="1_00"), "line 2, n_test is '1_00'; expected a number"),
         ("name,pretrained,cars\nViT,openai,50\n", "line 2, cars is '50'; expected a share"),
+        (
+            'name,pretrained,cars\nViT,"openai,0.5\nRN50,yfcc",0.4\nRN50,openai,0.3\n',
+            "line 3: a quote opens in a row and holds the next, 'openai,0.5",
+        ),
     ],
 )
 def test_a_score_that_cannot_be_is_refused_before_anything_is_written(

@@ -103,6 +103,7 @@ def test_what_is_no_taxon_names_its_line(tmp_path: Path) -> None:
         (ROW + ",,,,,,,owl\n", r"line 2: ranks \{\}; expected some of kingdom"),
         (ROW + OWL.strip() + ",more\n", "line 2: more fields than the header has"),
         (ROW + 'Animalia,"Chordata\n', "line 2: unexpected end of data"),
+        ('genus,common\nBubo,"owl\nStrix,owl"\nTyto,x\n', "line 3: a quote opens in this row and holds the next"),
     ):
         path.write_text(content)
         with pytest.raises(ValueError, match=message) as raised:

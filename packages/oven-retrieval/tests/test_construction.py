@@ -130,6 +130,31 @@ def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
         list(read_labels(tmp_path / "labels.csv"))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('image_id,label\ni1,"duck\ni2,goose\ni3,disc 5"\ni4,swan\n', r":2: a quote opens .* holds the row 'i2,goose'"),
+        ('label,image_id\n"duck,i1\ndisc 5",i3\nswan,i4\n', r":2: a quote opens .* holds the row 'duck,i1'"),
+        ('image_id,label\na,"duck\nb,goose"\n', r":2: expected label on one line"),
+        ("image_id,label,label\ni1,duck,goose\n", r":1: column 'label' comes twice"),
+        ("i1,duck\n", r":1: expected a header with image_id and label; the first line is 'i1', 'duck'"),
+        ("", r":1: expected a header with image_id and label; the first line is empty"),
+    ],
+)
+def test_no_row_of_labels_is_lost_in_another_or_taken_for_the_header(tmp_path, text, message):
+    (tmp_path / "labels.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(EntityFileError, match=message):
+        list(read_labels(tmp_path / "labels.csv"))
+
+
+@pytest.mark.parametrize(("name", "text"), [("labels.csv", "image_id,label\n"), ("labels.jsonl", "\n")])
+def test_no_benchmark_is_made_of_no_labels(linker, tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match="labels: expected labelled images, there are none"):
+        make_benchmark(read_labels(tmp_path / name), linker, tmp_path / "made")
+    assert [file.name for file in tmp_path.iterdir() if not file.name.endswith(".lock")] == [name]
+
+
 examples = st.lists(
     st.builds(Example, st.integers(0, 12).map(str), st.integers(0, 9).map(str), st.sampled_from("ab")), max_size=40
 )

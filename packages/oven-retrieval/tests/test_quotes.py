@@ -16,7 +16,13 @@ from oven_retrieval.text_files import csv_objects
     [
         ('id,name\nQ1,a\n\nQ2,"b\nQ3,c\n', ":4: expected CSV: a quote opens in this row and is never closed"),
         ('id,name\nQ1,a\nQ2,"b\nQ3,c\nQ4,"d" e\n', ":3: expected CSV: a cell begins with a quote and goes on"),
-        ('id,name\nQ1,a\nQ2,"b\nQ3,c"\nQ4,d\n', ":3: expected name on one line"),
+        ('id,name\nQ1,a\nQ2,"b\nQ3,c"\nQ4,d\n', ":3: a quote opens in this row and holds the row 'Q3,c'"),
+        ('id,name\nowl,a\ncat,"b\ndog,c"\nfox,d\n', ":3: expected name on one line"),
+        (
+            'id,name,about\nQ1,a,"b\nQ2,c,d\nQ3,e,5"\nQ4,f,\n',
+            ":2: a quote opens in this row and holds the row 'Q2,c,d'",
+        ),
+        ("id,name,name\nQ1,a,b\n", ":1: column 'name' comes twice"),
         ("id,name\nQ1,a\nQ2,b,c\n", ":3: expected 2 cells, got more"),
         ("id;name\nQ1;a\n", ":1: cells are separated by ';'"),
         ("", ":1: expected a header with id and name; the first line is empty"),

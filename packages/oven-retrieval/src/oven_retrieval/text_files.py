@@ -8,12 +8,14 @@ import gzip
 import io
 import os
 import zlib
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from oven_retrieval.entity import EntityFileError
+from wary_files.tables import held_row
 from wary_files.text import parsed_json
 
 LINE = 64_000_000
@@ -123,9 +125,12 @@ def _rows_of(path: str | Path, reader: Any, required: Sequence[str]) -> Iterator
         if len(cells) > len(header):
             raise EntityFileError(path, first, f"expected {len(header)} cells, got more")
         record = {**dict.fromkeys(header), **dict(zip(header, cells, strict=False))}
+        if held := held_row(cells):
+            problem = f"a quote opens in this row and holds the row {held!r:.60}"
+            raise EntityFileError(path, first, f"{problem}: close it, or double it where it is a part of the text")
         for field in required:
-            held = (record[field] or "").split("\n")[1:]
-            if rows := [line for line in held if line.count(",") >= len(header) - 1 > 0]:
+            lines = (record[field] or "").split("\n")[1:]
+            if rows := [line for line in lines if line.count(",") >= len(header) - 1 > 0]:
                 raise EntityFileError(
                     path, first, f"expected {field} on one line: a quote opens in it and holds the row {rows[0]!r:.60}"
                 )
@@ -145,6 +150,8 @@ def _quotes(error: csv.Error) -> str:
 
 
 def _check_header(path: str | Path, header: Sequence[str], required: Sequence[str]) -> None:
+    if doubled := [name for name, count in Counter(header).items() if name and count > 1]:
+        raise EntityFileError(path, 1, f"column {doubled[0]!r:.80} comes twice")
     if not set(required) <= set(header):
         if len(header) == 1 and ";" in header[0]:
             raise EntityFileError(path, 1, "cells are separated by ';', expected ',': save it as CSV with commas")

@@ -15,6 +15,7 @@ from eqben_builder.formats.row import Picture, text
 from eqben_builder.untrusted import opened_zip
 from wary_files.json_files import read_json
 from wary_files.limits import most, variable, within
+from wary_files.tables import held_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -202,6 +203,8 @@ def csv_rows(content: bytes, where: str) -> Iterator[tuple[str, dict[str, str]]]
             continue
         if len(cells) != len(names):
             raise ValueError(f"{line}: {len(cells)} fields, expected {len(names)}; is a quote opened and not closed?")
+        if held := held_row(cells):
+            raise ValueError(f"{line}: a quote opens in this row and holds another, {held[:60]!r}; close or double it")
         yield line, dict(zip(names, cells, strict=True))
 
 

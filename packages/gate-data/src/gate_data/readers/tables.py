@@ -14,6 +14,7 @@ from gate_data.imports import extra
 from gate_data.readers.json_lists import entries
 from wary_files import json_files
 from wary_files.limits import most, reading, refuse_special, variable, within
+from wary_files.tables import held_row
 from wary_files.text import parsed_json
 
 _LONGEST = 2**24
@@ -320,7 +321,7 @@ def _records(path: Path, file: Any, delimiter: str) -> Iterator[Row]:
             if doubled := [name for name, count in Counter(names).items() if name and count > 1]:
                 raise DataError(f"{path}, line 1: the field {doubled[0]!r} comes twice")
             continue
-        if reader.line_num > first and (held := _held_rows(cells, delimiter)):
+        if reader.line_num > first and (held := held_row(cells, delimiter)):
             raise DataError(
                 f"{path}, line {first}: a quote opens in this row and holds the rows behind it, such as {held[:60]!r}: "
                 "close it, or double it where it is a part of the text"
@@ -338,23 +339,6 @@ def _problem(error: csv.Error) -> str:
             "a cell begins with a quote and goes on behind the closing one; double quotes that are a part of the text"
         )
     return str(error)
-
-
-def _held_rows(cells: Sequence[str], delimiter: str) -> str:
-    """A line inside a cell that is a row of the table by its look: it names a file where the row itself does."""
-    endings = {column: PurePath(cell).suffix.lower() for column, cell in enumerate(cells) if "\n" not in cell}
-    for cell in cells:
-        for line in cell.split("\n")[1:] if "\n" in cell else ():
-            parts = line.split(delimiter)
-            alike = (ending and PurePath(part).suffix.lower() == ending for part, ending in _beside(parts, endings))
-            if len(parts) > 1 and any(alike):
-                return line
-    return ""
-
-
-def _beside(parts: Sequence[str], endings: Mapping[int, str]) -> Iterator[tuple[str, str]]:
-    """Parts of a line with the endings of their columns."""
-    return ((part.strip(' "'), endings[column]) for column, part in enumerate(parts) if column in endings)
 
 
 def _json_lines(path: Path, file: Any) -> Iterator[Row]:

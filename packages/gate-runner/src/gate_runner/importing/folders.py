@@ -188,6 +188,8 @@ def _read_csv(text: str, path: Path) -> Reading:
     for line, cells in lines[1:]:
         if len(cells) != len(header):
             raise DataError(f"{path}, line {line}: {len(cells)} cells; expected {len(header)}, as in the header")
+        if torn := [cell for cell in cells if "\n" in cell]:
+            raise DataError(f"{path}, line {line}: a quote opens in a row and holds the next, {torn[0][:60]!r}")
     return read([(line, dict(zip(header, cells, strict=True))) for line, cells in lines[1:]], str(path))
 
 

@@ -102,6 +102,8 @@ def read_taxa(path: str | Path) -> list[Taxon]:
         for row in rows:
             if None in row:
                 raise ValueError("more fields than the header has")
+            if torn := [value for value in row.values() if value and "\n" in value.strip()]:
+                raise ValueError(f"a quote opens in this row and holds the next, {torn[0][:60]!r}; close or double it")
             cells = {columns[name]: (value or "").strip() for name, value in row.items()}
             common = cells.get("common") or cells.get("common_name") or ""
             taxa.append(Taxon({rank: cells[rank] for rank in RANKS if cells.get(rank)}, common))

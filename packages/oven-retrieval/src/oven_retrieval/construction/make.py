@@ -171,7 +171,7 @@ def make_benchmark(
 
     Raises:
         FileExistsError: the folder is there.
-        ValueError: an option out of its range.
+        ValueError: an option out of its range, or no labelled image.
 
     Numerics:
         The same labels give the same files, whatever their order, except for numbers in the files that count lines.
@@ -201,6 +201,8 @@ def make_benchmark(
             drops = _Drops(file)
             populations: Populations = {}
             screened, read = _screened(_counted(labels, populations), blocked, drops)
+            if not read:
+                raise ValueError("labels: expected labelled images, there are none")
             (say or _silent)(f"{read:,} labelled images, {len(screened):,} after screening")
             linked, links = _linked(screened, linker, second, drops)
             linked = _unblocked(linked, linker, {fold(name) for name in blocked_categories}, drops)

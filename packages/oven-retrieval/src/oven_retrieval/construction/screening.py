@@ -106,7 +106,8 @@ def read_labels(path: str | Path) -> Iterator[LabelledImage]:
         [('African elephant', '', 2)]
     """
     is_csv = Path(path).name.removesuffix(".gz").endswith(".csv")
-    for line, record in csv_objects(path) if is_csv else json_objects(path):
+    rows = csv_objects(path, required=FIELDS[:2]) if is_csv else json_objects(path)
+    for line, record in rows:
         values = {}
         for field in FIELDS:
             value = record.get(field)

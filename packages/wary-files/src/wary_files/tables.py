@@ -1,0 +1,50 @@
+"""Tables of strangers as CSV: a quote that is opened by mistake must not make one row of several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+
+
+def held_row(cells: Sequence[str], delimiter: str = ",") -> str:
+    r"""Return a row of the table that a cell of another row holds, or an empty text where none does.
+
+    CSV lets a quoted cell go on over lines, so that a quote that was opened by mistake, as for inches, holds the rows
+    behind it. A line inside a cell is taken for a row where a part of it looks like the row's own cell in that column:
+    the names of two files with one ending; or two texts without spaces, with digits in the same places, if the line
+    has as many parts as a row would have there. Texts of several lines pass.
+
+    Args:
+        cells: of one row, as `csv.reader` gives them.
+        delimiter: what separates the table's cells.
+
+    Example:
+        >>> held_row(["a1.png", "big\nb2.png,small\nc3.png,five"]), held_row(["a1.png", "two\nlines, of text"])
+        ('b2.png,small', '')
+    """
+    for place, cell in enumerate(cells):
+        lines = cell.split("\n") if "\n" in cell else []
+        for number, line in enumerate(lines):
+            parts = [part.strip(' \r"') for part in line.split(delimiter)]
+            start = 0 if number else place  # the first line goes on from the cell's own column
+            last = number == len(lines) - 1
+            whole = start + len(parts) == (place + 1 if last else len(cells))
+            for column, part in enumerate(parts, start):
+                if len(parts) > 1 and column != place and column < len(cells) and _alike(part, cells[column], whole):
+                    return line.strip()
+    return ""
+
+
+def _alike(part: str, cell: str, whole: bool) -> bool:
+    if "\n" in cell:
+        return False
+    ending = PurePath(cell).suffix.lower()
+    if ending and PurePath(part).suffix.lower() == ending:
+        return True
+    return whole and any(map(str.isdigit, cell)) and not re.search(r"\s", cell) and _shape(part) == _shape(cell)
+
+
+def _shape(text: str) -> str:
+    """The text with a sign for each run of digits, and for each run of letters."""
+    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", text))
