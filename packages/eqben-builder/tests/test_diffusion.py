@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections import Counter
 
 import numpy as np
@@ -76,6 +77,21 @@ def pipeline(model):
     from eqben_builder.diffusion.pipeline import load_pipeline
 
     return load_pipeline(str(model))
+
+
+@pytest.mark.parametrize("part", ["unet", "vae", "text_encoder"])
+def test_a_part_that_lacks_weights_is_refused(model, tmp_path, part):
+    from safetensors.torch import load_file, save_file
+
+    from eqben_builder.diffusion.pipeline import load_pipeline
+
+    shutil.copytree(model, tmp_path / "model")
+    file = next((tmp_path / "model" / part).glob("*.safetensors"))
+    weights = load_file(file)
+    del weights[sorted(weights)[len(weights) // 2]]
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=rf"model/{part} lacks weights of \w+: .*; they would be random"):
+        load_pipeline(str(tmp_path / "model"))
 
 
 def draw(pipeline, prompts, edit, **options):

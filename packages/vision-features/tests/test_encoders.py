@@ -316,6 +316,25 @@ def test_hugging_face_vision_model_from_a_directory(tmp_path: Path) -> None:
     assert encoder.provides() == ["patches"]
 
 
+def test_a_classifiers_checkpoint_gives_the_token_that_its_classifier_reads(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=32, patch_size=8
+    )
+    torch.manual_seed(0)
+    model = transformers.ViTForImageClassification(config).eval()
+    torch.nn.init.normal_(model.classifier.weight)
+    model.save_pretrained(tmp_path)
+    encoder = load_encoder(f"hf:{tmp_path}")
+    images = torch.rand(3, 3, 32, 32)
+    with torch.no_grad():
+        features = encoder.image(images)
+        assert torch.allclose(model.classifier(features), model(pixel_values=images).logits, atol=1e-5)
+        assert encoder.blocks is not None
+        assert torch.equal(encoder.blocks(images).pooled, features)
+        assert torch.equal(load_encoder(f"hf:{tmp_path}").image(images), features)
+
+
 def _save_word_tokenizer(transformers: object, folder: Path, **options: object) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 

@@ -27,6 +27,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from wary_files.checkpoints import whole
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -126,16 +128,33 @@ class EditedPair(NamedTuple):
 
 
 def load_pipeline(model: str, device: str = "cpu") -> Any:
-    """A Stable Diffusion 1 or 2 pipeline from a folder or the hub; pickled weights are not read."""
+    """A Stable Diffusion 1 or 2 pipeline from a folder or the hub; pickled weights are not read.
+
+    Raises:
+        DataError: a part lacks weights, which would be random.
+    """
     try:
         import diffusers
+        import transformers
     except ImportError as error:
         raise ImportError(f"diffusers is not installed: pip install '{EXTRA}'") from error
     local = Path(model).is_dir()
     # Untyped to mypy, by way of Any: diffusers' classes are annotated in part.
     library: Any = diffusers
+    parts = {
+        "unet": library.UNet2DConditionModel,
+        "vae": library.AutoencoderKL,
+        "text_encoder": transformers.CLIPTextModel,
+    }
     pipeline = library.StableDiffusionPipeline.from_pretrained(
-        model, use_safetensors=True, trust_remote_code=False, local_files_only=local
+        model,
+        use_safetensors=True,
+        trust_remote_code=False,
+        local_files_only=local,
+        **{
+            name: whole(form.from_pretrained, model, subfolder=name, local_files_only=local)[0]
+            for name, form in parts.items()
+        },
     )
     pipeline.scheduler = library.DDIMScheduler.from_config(pipeline.scheduler.config)
     pipeline.set_progress_bar_config(disable=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image as PillowImage
 
+from wary_files.checkpoints import whole
+
 if TYPE_CHECKING:
     from jaxtyping import Float64
 
@@ -121,7 +123,7 @@ def load_matching(spec: str, device: str = "cpu") -> MatchingModel:
         if architecture not in _KINDS:
             raise ValueError(f"its architecture is {architecture}; expected {', '.join(_KINDS)}")
         form = getattr(transformers, architecture)
-        model = form.from_pretrained(place, trust_remote_code=False, use_safetensors=True)
+        model, _ = whole(form.from_pretrained, place)
         library: Any = transformers
         processor = library.AutoProcessor.from_pretrained(place, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:

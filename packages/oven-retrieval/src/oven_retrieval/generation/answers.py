@@ -19,6 +19,7 @@ from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.text_files import json_objects
+from wary_files.checkpoints import whole
 from wary_files.durable import locks, own_file, replace_file
 from wary_files.json_files import read_json
 
@@ -35,14 +36,14 @@ def load_generator(
     kinds = transformers.models.auto.modeling_auto
     if type(config) in kinds.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING:
         loader: Any = transformers.AutoModelForImageTextToText
-        model = loader.from_pretrained(name, use_safetensors=True, trust_remote_code=False)
+        model, _ = whole(loader.from_pretrained, name)
         processor = transformers.AutoProcessor.from_pretrained(name, trust_remote_code=False)
     else:
         seq2seq = type(config) in kinds.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
         if not seq2seq and type(config) not in kinds.MODEL_FOR_CAUSAL_LM_MAPPING:
             raise ValueError(f"{name}: expected a model that generates text, got a {config.model_type!r}")
         loader = transformers.AutoModelForSeq2SeqLM if seq2seq else transformers.AutoModelForCausalLM
-        model = loader.from_pretrained(name, use_safetensors=True, trust_remote_code=False)
+        model, _ = whole(loader.from_pretrained, name)
         processor = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     return NameGenerator(model.to(device).eval(), processor, linker, aliases=aliases, batch=batch)
 

@@ -20,11 +20,15 @@ from vision_features.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder, Patch
 from vision_features.encoders.spec import EncoderSpec
 from vision_features.encoders.transforms import of_processor
 from vision_features.errors import EncoderError, MissingCapabilityError
+from wary_files.checkpoints import whole
+from wary_files.errors import DataError
 
 _HALF = (0.5, 0.5, 0.5)
 _KINDS = {"hf-text": ("bert", "roberta", "distilbert", "mpnet", "bart"), "hf-audio": ("whisper",)}
 _PATCH, _SIZE = 16, 224
 """Of the models behind a patch stem: their kinds, and the pixels of a patch and of an image."""
+_POOLER = "pooler."
+"""Weights that checkpoints of classifiers lack, since a classifier reads the first token itself."""
 
 
 def of_transformers(spec: EncoderSpec) -> tuple[Any, str]:
@@ -43,15 +47,22 @@ def of_transformers(spec: EncoderSpec) -> tuple[Any, str]:
 def load(spec: EncoderSpec) -> Encoder:
     """Make an encoder from a local directory, or from an id on the hub.
 
-    Only safetensors weights are read, and no code that a repository brings is run.
+    Only safetensors weights are read, and no code that a repository brings is run. A checkpoint that lacks weights is
+    refused; where it lacks a pooler alone, as classifiers' do, the features are those of the first token, which the
+    classifier reads.
     """
     transformers, source = of_transformers(spec)
     try:
-        model = transformers.AutoModel.from_pretrained(source, use_safetensors=True, trust_remote_code=False)
+        model, absent_weights = whole(transformers.AutoModel.from_pretrained, source, optional=[_POOLER])
+    except DataError as error:
+        raise EncoderError(f"encoder {spec.text!r}: {error}") from error
     except Exception as error:
         reason = next(iter(str(error).splitlines()), "")
         absent = "" if Path(source).is_dir() else f" (and there is no folder {spec.name} here)"
         raise EncoderError(f"encoder {spec.text!r} does not load{absent}: {type(error).__name__}: {reason}") from error
+    if absent_weights:
+        model.pooler = None
+    pooled = _first if absent_weights else _pooled
     dual = hasattr(model, "get_image_features")
     vision_config = getattr(model.config, "vision_config", model.config)
     processor = _processor(transformers, source)
@@ -68,7 +79,7 @@ def load(spec: EncoderSpec) -> Encoder:
 
     def image(images: Tensor) -> Tensor:
         outputs = encode(pixel_values=images, **more)
-        return _pooled(outputs).flatten(1)
+        return pooled(outputs).flatten(1)
 
     def patches(images: Tensor) -> PatchFeatures:
         states = tower(pixel_values=images, **more).last_hidden_state
@@ -80,7 +91,7 @@ def load(spec: EncoderSpec) -> Encoder:
     def blocks(images: Tensor) -> Blocks:
         outputs = model(pixel_values=images, output_hidden_states=True, **more)
         states = (outputs.hidden_states or ())[1:]  # the first is the patches before any block
-        return Blocks(_pooled(outputs).flatten(1), None, of_states(states, images))
+        return Blocks(pooled(outputs).flatten(1), None, of_states(states, images))
 
     return Encoder(
         spec=spec.text,
@@ -107,14 +118,10 @@ def load_detector(spec: EncoderSpec) -> Encoder:
     try:
         config = library.AutoConfig.from_pretrained(where, trust_remote_code=False)
         if config.model_type in CLOSED:
-            model = library.AutoModelForObjectDetection.from_pretrained(
-                where, use_safetensors=True, trust_remote_code=False
-            )
+            model, _ = whole(library.AutoModelForObjectDetection.from_pretrained, where)
             processor = library.AutoImageProcessor.from_pretrained(where, trust_remote_code=False)
         else:
-            model = library.AutoModelForZeroShotObjectDetection.from_pretrained(
-                where, use_safetensors=True, trust_remote_code=False
-            )
+            model, _ = whole(library.AutoModelForZeroShotObjectDetection.from_pretrained, where)
             processor = library.AutoProcessor.from_pretrained(where, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
         lines = str(error).strip().splitlines()
@@ -170,7 +177,10 @@ def _shifted_model(transformers: Any, spec: EncoderSpec, where: str, *, random: 
         raise EncoderError(f"encoder {spec.text!r} is a {config.model_type}; {spec.source}: takes {', '.join(kinds)}")
     if random:
         return transformers.AutoModel.from_config(config, trust_remote_code=False)
-    return transformers.AutoModel.from_pretrained(where, use_safetensors=True, trust_remote_code=False)
+    try:
+        return whole(transformers.AutoModel.from_pretrained, where, optional=[_POOLER])[0]  # its tokens are taken
+    except DataError as error:
+        raise EncoderError(f"encoder {spec.text!r}: {error}") from error
 
 
 class _TextSide:
@@ -230,6 +240,11 @@ def _pooled(outputs: Any) -> Tensor:
     if pooled is not None:
         return torch.as_tensor(pooled)
     return torch.as_tensor(outputs.last_hidden_state).mean(dim=1)
+
+
+def _first(outputs: Any) -> Tensor:
+    """The features of the first token."""
+    return torch.as_tensor(outputs.last_hidden_state[:, 0])
 
 
 def _processor(transformers: Any, source: str) -> Any:
