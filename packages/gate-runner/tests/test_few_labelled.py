@@ -95,6 +95,31 @@ def test_a_given_validation_split_and_whole_groups_stay(
     assert not drawn_small(replace(many, benchmark=replace(job.benchmark, sources={"file": _file(plain)})))
 
 
+@pytest.mark.parametrize(
+    ("words", "named", "drawn"),
+    [
+        ("train test", "", True),
+        ("train test validation", "", False),
+        ("train test val", 'validation = "val"\n', False),
+        ("train test", 'validation = "val"\n', True),
+    ],
+)
+def test_a_column_of_training_and_test_alone_leaves_validation_to_be_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, named: str, drawn: bool
+) -> None:
+    """A tenth of 300 labelled images chose the head, since the column counted as a given validation split."""
+    rows = [f"{number}.png,a,{word}" for number, word in enumerate(words.split())]
+    (tmp_path / "all.csv").write_text("\n".join(["file,label,part", *rows]) + "\n")
+    (tmp_path / "benchmark.toml").write_text(
+        '[benchmark]\nid = "pots"\n[data]\nkind = "table"\ntable = "all.csv"\nimage = "file"\n'
+        f'[splits]\ncolumn = "part"\n{named}'
+    )
+    job, features, _ = _job(str(tmp_path / "benchmark.toml"))
+    assert drawn_small(job) == drawn
+    chosen = _solve(job, features, monkeypatch).training["chosen_by"]
+    assert (chosen["folds"], chosen["samples"]) == ((5, TRAIN + HELD) if drawn else (1, HELD))
+
+
 def test_a_folder_of_ones_own_says_how_its_head_was_chosen(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     for name in ("dark", "light"):

@@ -139,10 +139,17 @@ def drawn_small(job: Job) -> bool:
     if "file" not in job.benchmark.sources or len(job.data.train) + len(job.data.validation) >= PLENTY:
         return False
     from gate_data.own import read_benchmark
+    from gate_data.readers import table
 
-    own = read_benchmark(Path(job.benchmark.sources["file"]))
-    given = own.splits.validation or own.splits.column or own.splits.group
-    return own.data.kind in ("folders", "table") and not given
+    file = Path(job.benchmark.sources["file"])
+    own = read_benchmark(file)
+    data, splits = own.data, own.splits
+    if data.kind not in ("folders", "table") or splits.group:
+        return False
+    if not (data.table and splits.column):
+        return not splits.validation
+    word = splits.validation or "validation"  # a column may tell training from test alone
+    return all(row.text(splits.column) != word for row in table(file.parent / data.table, [splits.column]))
 
 
 def _unseen(job: Job, known: dict[str, Tensor], labels: Tensor) -> float | None:
