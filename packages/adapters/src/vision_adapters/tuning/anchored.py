@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -50,7 +50,7 @@ RIVALS = 2.0  # standard errors below features at length 1, within which feature
 SAME_LENGTH = 0.01  # relative spread of lengths below which features as they come are those at length 1
 SHARPNESSES = (5.0, 10.0, 20.0, 40.0, 80.0)  # of a cache of cosines
 CACHE_WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-OWN_SCALES = tuple(2.0 ** (quarter / 4) for quarter in range(-4, 29))  # of a regression that is chosen by its hits
+OWN_SCALES = tuple(2.0 ** (quarter / 4) for quarter in range(-4, 29))  # of a candidate that is chosen by its hits
 SURE_OF_A_SCALE = 10.83  # twice the log-likelihood that a factor must gain: a likelihood-ratio test at 0.001
 KEPT_SCORES = 2**18  # validation scores of a candidate that are kept to find its factor, of rows at equal distances
 CACHED_IMAGES = 10_000  # of more, a cache is slow to ask, and regressions are ahead
@@ -81,7 +81,7 @@ class Candidate:
     discriminant_blend: float | None = None  # of the texts in a mean's discriminant
     lengths: Literal["raw"] | None = None  # "raw" for features as they come; None for features at length 1
     ridge: float | None = None  # of a ridge discriminant, in traces
-    scale: float | None = None  # factor of the regression's scores, in a ridge mean or alone
+    scale: float | None = None  # factor of the regression's scores, in a mean or alone
     images: int | None = None  # in the caches that alpha was chosen with, without texts
     length: float | None = None  # of the discriminants' weights that the temperature was chosen with
 
@@ -192,7 +192,8 @@ class _Trials:
         self.losses: dict[Candidate, Tensor] = {}
         self.hits: dict[Candidate, Tensor] = {}
         self.surest: dict[tuple[str, bool], tuple[Judged, Tensor]] = {}
-        self.regressions: dict[Candidate, tuple[Tensor, Tensor]] = {}
+        self.top = -math.inf
+        self.scores: dict[Candidate, tuple[Tensor, Tensor]] = {}  # of those that may be chosen
 
     def judge(self, candidate: Candidate, scores: Tensor) -> Judged:
         """Note how a candidate does."""
@@ -202,26 +203,27 @@ class _Trials:
         self.losses[candidate] = losses
         if not self.data.several:
             self.hits[candidate] = (scores.argmax(1) == self.data.labels[self.rows]).float()
-            if candidate.kind in REGRESSIONS and self.data.class_embeddings is None:
+            self.top = max(self.top, judged.validation)
+            if candidate.kind not in STEADY and judged.validation >= self.top - _slack(self.top, len(self.rows)):
                 step = -(-scores.numel() // KEPT_SCORES)
-                self.regressions[candidate] = scores[::step].clone(), self.rows[::step]
+                self.scores[candidate] = scores[::step].clone(), self.rows[::step]
         family = "regression" if candidate.kind in REGRESSIONS else candidate.kind, candidate.lengths == "raw"
         if family not in self.surest or judged.loss < self.surest[family][0].loss:
             self.surest[family] = judged, scores
         return judged
 
     def at_its_scale(self, candidate: Candidate) -> Candidate:
-        """Give a regression without texts, chosen by its hits, the factor that log-loss wants, if it is sure of one.
+        """Give a candidate that is chosen by its hits the factor that log-loss wants, if it is sure of one.
 
-        A strong penalty leaves scores so small that all probabilities are nearly the same.
+        A strong penalty, or a sharp cache, leaves scores so small that all probabilities are nearly the same.
         """
-        if candidate not in self.regressions:
+        if candidate not in self.scores:
             return candidate
-        scores, rows = self.regressions[candidate]
+        scores, rows = self.scores[candidate]
         losses = {factor: _loss(self.data, factor * scores, rows) for factor in OWN_SCALES}
         best = min(losses, key=lambda factor: losses[factor])
         gain = 2 * len(scores) * (_loss(self.data, scores, rows) - losses[best])
-        return replace(candidate, scale=best) if gain > SURE_OF_A_SCALE else candidate
+        return _scaled(candidate, best) if gain > SURE_OF_A_SCALE else candidate
 
     def features(self, *, raw: bool) -> Tensor:
         """As they come, or at length 1."""
@@ -495,6 +497,20 @@ def _gap(metrics: list[float], samples: int) -> float:
     """By how many standard errors the second metric is above the first."""
     difference, error = metrics[1] - metrics[0], 2 * _slack(max(metrics), samples)
     return difference / error if error else math.copysign(math.inf, difference) if difference else 0.0
+
+
+def _scaled(candidate: Candidate, factor: float) -> Candidate:
+    """The candidate, all of whose scores are multiplied by a factor; zero-shot stays as it is."""
+    scaled = {
+        "discriminant": ("temperature", "blend"),
+        "class_means": ("temperature",),
+        "cache": ("alpha", "blend"),
+        "mean": ("temperature", "discriminant_blend"),
+    }.get(candidate.kind, ())
+    values: dict[str, Any] = {name: factor * (getattr(candidate, name) or 0.0) for name in scaled}
+    if candidate.kind in (*REGRESSIONS, "mean"):
+        values["scale"] = factor
+    return replace(candidate, **values)
 
 
 def _slack(value: float, samples: int) -> float:
