@@ -2,13 +2,15 @@
 
 First every candidate is compared with the float64 dense loss at a small size; a speed is printed only if all agree.
 Time is processor time of loss and gradients, medians of runs that alternate in one process; memory is the resident
-memory that loss and gradients add, each candidate in a fresh process.
+memory that loss and gradients add, each candidate in a fresh process. ``--memory-repeats 3`` measures memory alone, so
+often, also on a busy machine, and writes results/against_clip_loss_memory.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +129,23 @@ def memory_in_fresh_process(n: int, name: str) -> float:
     return float(printed.split()[-1])
 
 
+def memory_alone(sizes: list[int], repeats: int) -> None:
+    """Measure each candidate's peak memory over ClipLoss's so often, and write median, lowest and highest."""
+    rows = []
+    for n in sizes:
+        names = candidates(n)
+        measured = {name: [memory_in_fresh_process(n, name) for _ in range(repeats)] for name in names}
+        base = statistics.median(measured["ClipLoss"])
+        for name, values in measured.items():
+            row = {"n": n, "candidate": name, "megabytes": sorted(values)}
+            if name != "ClipLoss":
+                shares = [value / base for value in sorted(values)]
+                row |= {"memory": statistics.median(shares), "lowest": shares[0], "highest": shares[-1]}
+            print(row, flush=True)
+            rows.append(row)
+    save("against_clip_loss_memory", {"d": DIM, "repeats": repeats, "rows": rows})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 8192])
@@ -134,6 +153,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="candidates, by how their names begin; no memory")
     parser.add_argument("--save-as", default="against_clip_loss_in_part", help="name of the results with --only")
     parser.add_argument("--memory-of", help="print the peak memory of one candidate (used by this script itself)")
+    parser.add_argument("--memory-repeats", type=int, help="measure memory alone, so often")
     settings = parser.parse_args()
     torch.set_num_threads(1)
     if settings.memory_of:
@@ -146,6 +166,9 @@ def main() -> None:
         return
     if not check():
         raise SystemExit("a candidate is wrong: no speed is reported")
+    if settings.memory_repeats:
+        memory_alone(settings.sizes, settings.memory_repeats)
+        return
     rows = []
     for n in settings.sizes:
         inputs = batch(n)
