@@ -57,7 +57,7 @@ def main() -> int:
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        kb = build_kb_from_file(options.entities, Path(folder) / "kb", file_format="wordnet")
+        kb = build_kb_from_file(options.entities, Path(folder) / "kb")
         linkers = {}
         for label, ngrams in (("without", False), ("with n-grams", True), ("with the typo step, too", True)):
             start = time.process_time()

@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=RESULTS / "wordnet_names.json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        kb = build_kb_from_file(options.entities, Path(folder) / "kb", file_format="wordnet")
+        kb = build_kb_from_file(options.entities, Path(folder) / "kb")
         linker = build_name_index(kb, Path(folder) / "names")
         holders: dict[str, set[int]] = {}
         for row in range(len(kb)):

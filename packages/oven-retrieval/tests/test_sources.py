@@ -132,6 +132,9 @@ def test_wordnet_s_own_files(tmp_path, monkeypatch):
     (tmp_path / "data.noun").write_text("01846331 05 n zz duck\n")
     with pytest.raises(EntityFileError, match=r"data.noun:1: expected a synset"):
         list(read_wordnet_nouns(tmp_path))
+    for other in (tmp_path / "noun.exc", tmp_path / "elsewhere"):  # a file was "[Errno 20] Not a directory"
+        with pytest.raises(FileNotFoundError, match=rf"{other.name} is no folder with data.noun; expected"):
+            list(read_wordnet_nouns(other))
 
 
 def test_a_file_with_fields_of_other_names_is_read(tmp_path):

@@ -43,6 +43,10 @@ def read_wordnet_nouns(folder: str | Path) -> Iterator[tuple[int, Entity, str]]:
     Source: WordNet's wndb(5WN) and cntlist(5WN).
     """
     file = Path(folder) / "data.noun"
+    if not file.is_file():
+        raise FileNotFoundError(
+            f"WordNet: {folder} is no folder with data.noun; expected that of Debian's wordnet-base or of NLTK's corpus"
+        )
     counts = _counts(Path(folder) / "cntlist.rev")
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
