@@ -226,6 +226,27 @@ def test_the_mark_of_a_file_s_bytes_is_no_part_of_its_first_line():
     assert _decoded([b"\xef\xbb\xbfowl"], "queries.txt", 5) == ["\ufeffowl"]
 
 
+def test_no_output_takes_the_place_of_an_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reference = {"data_id": "d", "image_id": "i", "question": "?", "entity_id": "0", "data_split": "val_seen"}
+    files = [tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"]
+    files[0].write_text(json.dumps(reference) + "\n")
+    files[1].write_text(json.dumps({"data_id": "d", "pred_entity_id": "0"}) + "\n")
+    before = [file.read_text() for file in files]
+    (tmp_path / "kb").mkdir()
+    scored = ["--entity-reference", str(files[0]), "--entity-predictions", str(files[1]), "--kb", str(tmp_path / "kb")]
+    for option, arguments in (
+        ("eval: --page", ["eval", *scored, "--page", str(files[0])]),
+        ("eval: --figure", ["eval", *scored, "--figure", str(files[1])]),
+        ("annotate: --output", ["annotate", str(files[0]), "--kb", "kb", "--output", str(files[0])]),
+        ("answer: --output", [*f"answer {files[0]} --kb kb --model m --images {tmp_path} --output {files[0]}".split()]),
+    ):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert f"oven: {option} {tmp_path}" in (said := capsys.readouterr().err), said
+        assert "is a file that is read here; expected another" in said
+    assert [file.read_text() for file in files] == before
+
+
 def test_a_file_without_entities_is_refused_and_a_refused_build_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

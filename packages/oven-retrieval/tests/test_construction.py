@@ -147,6 +147,15 @@ def test_no_row_of_labels_is_lost_in_another_or_taken_for_the_header(tmp_path, t
         list(read_labels(tmp_path / "labels.csv"))
 
 
+def test_a_folder_of_the_users_that_is_called_like_an_unfinished_one_stays(linker, tmp_path):
+    (tmp_path / "made.partial").mkdir()
+    (tmp_path / "made.partial" / "thesis.txt").write_text("mine")
+    make_benchmark([LabelledImage("i1", "wood duck")], linker, tmp_path / "made")
+    with pytest.raises(ValueError, match="there are none"):
+        make_benchmark([], linker, tmp_path / "other")
+    assert (tmp_path / "made.partial" / "thesis.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize(("name", "text"), [("labels.csv", "image_id,label\n"), ("labels.jsonl", "\n")])
 def test_no_benchmark_is_made_of_no_labels(linker, tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="utf-8")

@@ -179,14 +179,14 @@ def test_a_killed_edit_leaves_the_old_state_and_the_next_one_works(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "kb")], env=os.environ, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert (tmp_path / "kb.partial").is_dir()
+    assert (tmp_path / ".kb.partial").is_dir()
     assert KnowledgeBase(tmp_path / "kb").hash == kb.hash
     assert [entity.name for entity in add_entities(kb, [Entity("2", "c")])] == ["a", "c"]
 
 
 def test_a_folder_that_was_being_replaced_is_not_lost(tmp_path):
     build_kb([Entity("1", "a")], tmp_path / "kb")
-    (tmp_path / "kb").rename(tmp_path / "kb.old")  # a kill between the two renames
+    (tmp_path / "kb").rename(tmp_path / ".kb.old")  # a kill between the two renames
     assert KnowledgeBase(tmp_path / "kb")[0].name == "a"
     with pytest.raises(FileExistsError):
         build_kb([Entity("1", "b")], tmp_path / "kb")

@@ -99,7 +99,7 @@ def test_the_old_folder_goes_only_when_the_new_one_lasts(tmp_path, monkeypatch, 
     columns = {f"{file.stem}.bin" for file in (tmp_path / "kb").glob("*.bin")} | {"manifest.json"}
     synced = {Path(path).name for name, path in machine.calls[:swap] if name == "fsync"}
     assert columns <= synced
-    assert "kb.partial" in synced  # the names in it too
+    assert ".kb.partial" in synced  # the names in it too
     last_move = max(i for i, name in enumerate(calls) if name in ("exchange", "rename"))
     first_loss = next(i for i, name in enumerate(calls) if i > last_move and name in ("unlink", "rmdir"))
     between = machine.calls[last_move + 1 : first_loss]
@@ -134,13 +134,13 @@ def test_readers_never_meet_a_gap(tmp_path):
 
 def test_a_reader_that_began_between_two_renames_reads_the_new_folder(tmp_path, monkeypatch):
     build_kb([Entity("1", "new")], tmp_path / "new")
-    build_kb([Entity("0", "old")], tmp_path / "kb.old")
+    build_kb([Entity("0", "old")], tmp_path / ".kb.old")
     read = Folder._read
 
     def read_while_the_old_one_goes(folder, *options):
         if (tmp_path / "new").exists():
             (tmp_path / "new").rename(tmp_path / "kb")
-            (tmp_path / "kb.old" / "name.utf8.bin").unlink()
+            (tmp_path / ".kb.old" / "name.utf8.bin").unlink()
         read(folder, *options)
 
     monkeypatch.setattr(Folder, "_read", read_while_the_old_one_goes)
@@ -224,7 +224,7 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert done.returncode == 1
     last = done.stderr.decode().strip().splitlines()[-1]
     assert last.startswith("OSError: [Errno 27] File too large:")
-    assert "kb.partial/" in last
+    assert ".kb.partial/" in last
     assert not (tmp_path / "kb").exists()
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 

@@ -137,7 +137,7 @@ def test_a_model_learns_the_names_and_its_folder_answers(parts, tmp_path):
     assert read_history(tmp_path / "model") == looks
     record = json.loads((tmp_path / "model" / "training.json").read_text())
     assert (record["kind"], record["training"]["harmonic"]) == ("oven-generator", best)
-    assert not (tmp_path / "model.partial").exists()
+    assert not (tmp_path / ".model.partial").exists()
     assert not generator.model.training
     again = load_generator(str(tmp_path / "model"), generator.linker)
     prompts, images = prompts_of(again, questions, TEMPLATE)

@@ -172,10 +172,22 @@ def test_a_build_that_dies_leaves_the_old_folder(tmp_path):
 
 
 def test_what_a_killed_process_left_is_cleared(tmp_path):
-    (tmp_path / "kb.partial").mkdir()
-    (tmp_path / "kb.partial" / "name.utf8.bin").write_bytes(b"half")
+    (tmp_path / ".kb.partial").mkdir()
+    (tmp_path / ".kb.partial" / "name.utf8.bin").write_bytes(b"half")
     assert len(build_kb([Entity("1", "a")], tmp_path / "kb")) == 1
     assert [p.name for p in tmp_path.iterdir()] == ["kb"]
+
+
+def test_folders_of_the_users_that_are_called_alike_stay(tmp_path):
+    mine = [tmp_path / f"kb.{ending}" for ending in ("partial", "old", "new", "work")]
+    for folder in mine:
+        folder.mkdir()
+        (folder / "thesis.txt").write_text("mine")
+    kb = build_kb([Entity("1", "a")], tmp_path / "kb")
+    build_kb([Entity("1", "b")], tmp_path / "kb", overwrite=True)
+    add_entities(kb, [Entity("2", "c")])
+    assert [(folder / "thesis.txt").read_text() for folder in mine] == ["mine"] * 4
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "kb", *mine])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

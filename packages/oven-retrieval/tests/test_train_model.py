@@ -107,6 +107,14 @@ def run(world, output, *, say=None, towers=make_towers, **changes):
     )  # fmt: skip
 
 
+def test_a_folder_of_the_users_that_is_called_like_the_work_stays(world, tmp_path):
+    (tmp_path / "model.work").mkdir()
+    (tmp_path / "model.work" / "thesis.txt").write_text("mine")
+    with pytest.raises(FolderError, match=r"model\.work: expected the features of an unfinished training, it holds"):
+        run(world, tmp_path / "model")
+    assert [file.name for file in tmp_path.rglob("*.txt")] == ["thesis.txt"]
+
+
 def refuse_weights_of_strangers(folder, kb):
     from safetensors.torch import load_file, save_file
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from wary_files.durable import FolderError, one_writer, opened_whole, replacing, write_new, write_whole
+from wary_files import durable
+from wary_files.durable import (
+    FolderError,
+    one_writer,
+    opened_whole,
+    replace_file,
+    replacing,
+    write_new,
+    write_whole,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -30,6 +42,37 @@ def test_a_block_that_fails_leaves_the_old_file_alone(alone: bool, tmp_path: Pat
         broken_off()
     assert card.read_text() == "old"
     assert names(tmp_path) == ["card.json"]
+
+
+def test_files_of_the_users_that_are_called_alike_stay(tmp_path: Path) -> None:
+    mine = [tmp_path / f"page.html.{ending}" for ending in ("new", "old", "partial")]
+    for file in mine:
+        file.write_text("mine")
+    replace_file(tmp_path / "page.html", "ours")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r"expected a file, it is a folder: .*folder"):
+        replace_file(tmp_path / "folder", "ours")
+    assert [file.read_text() for file in mine] == ["mine"] * 3
+    assert names(tmp_path) == ["folder", "page.html", *(file.name for file in mine)]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_names_the_file_that_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "own_file", lambda path: Path("/dev/full"))
+    with pytest.raises(OSError, match=r"No space left on device: .*page\.html\.new"):
+        replace_file(tmp_path / "page.html", "ours")
+    code = (
+        "import resource, signal, sys\n"
+        "from wary_files.durable import one_writer\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "with one_writer(sys.argv[1]): pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "kb")], capture_output=True, text=True, check=False
+    )
+    assert re.search(r"OSError: \[Errno 27\] File too large: '.*\.kb\.lock'$", done.stderr.strip()), done.stderr
+    assert names(tmp_path) == []
 
 
 def test_the_content_is_synced_before_the_name_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

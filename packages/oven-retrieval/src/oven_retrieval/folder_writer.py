@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oven_retrieval.folder import FORMAT, MANIFEST, Array
-from wary_files.durable import one_writer, replace_folder, restore, write_file
+from wary_files.durable import one_writer, replace_folder, restore, unfinished, write_file
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -106,7 +106,7 @@ class FolderWriter:
         self.kind, self._overwrite = kind, overwrite
         self._check_place()
         self.meta: dict[str, Any] = {}
-        self._partial = self.path.with_name(self.path.name + ".partial")
+        self._partial = unfinished(self.path)
         self._lock = contextlib.ExitStack()
         self._columns: dict[str, Column] = {}
         self._texts: list[TextColumn] = []

@@ -31,7 +31,31 @@ _NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV}
 
 def replaced(path: Path) -> Path:
     """Where a folder lies while another takes its place, on systems that cannot exchange two names."""
-    return path.with_name(path.name + ".old")
+    return path.with_name(f".{path.name}.old")  # NAME.old may be a user's
+
+
+def unfinished(path: Path) -> Path:
+    """Where the one writer of a folder writes until it is whole: what lies there is a killed writer's, no user's."""
+    return path.with_name(f".{path.name}.partial")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of the system over a write that names no file, as of a full disk, name this one.
+
+    Example:
+        >>> with naming(Path("table.csv")):
+        ...     raise OSError(28, "No space left on device")
+        Traceback (most recent call last):
+        ...
+        OSError: [Errno 28] No space left on device: 'table.csv'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _OF_WRITES:  # a write has no name
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
 
 
 def sync_folder(path: Path) -> None:
@@ -164,13 +188,8 @@ def opened_whole(path: Path) -> Iterator[TextIO]:
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file
         return
-    try:
-        with replacing(path) as new, new.open("x", encoding="utf-8", newline="") as file:
-            yield file
-    except OSError as error:
-        if error.filename is None and error.errno in _OF_WRITES:  # a write has no name
-            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
-        raise
+    with naming(path), replacing(path) as new, new.open("x", encoding="utf-8", newline="") as file:
+        yield file
 
 
 def own_file(path: Path) -> Path:
@@ -182,7 +201,7 @@ def own_file(path: Path) -> Path:
 
 def write_file(path: Path, text: str) -> None:
     """Write a text that lasts: the bytes, not yet the name."""
-    with own_file(path).open("w", encoding="utf-8") as file:
+    with naming(path), own_file(path).open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -190,7 +209,9 @@ def write_file(path: Path, text: str) -> None:
 
 def replace_file(path: Path, text: str) -> None:
     """Let a text take the place of a file's, so that readers see the old or the new one, whole, whatever happens."""
-    new = path.with_name(path.name + ".new")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file, it is a folder", str(path))
+    new = path.with_name(f".{path.name}.new")  # NAME.new may be a user's
     try:
         write_file(new, text)
         os.replace(new, path)  # noqa: PTH105  # tests stop the process at each call of `os`
@@ -375,9 +396,16 @@ def _lock(file: Path, folder: Path) -> TextIO | None:
             handle.close()
             return None
         handle.close()
-    handle.truncate(0)
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:3]])[:60]
     since = time.strftime("%Y-%m-%d %H:%M:%S")
-    handle.write(f"process {os.getpid()} of {platform.node()} ({command}, since {since})")
-    handle.flush()
+    try:
+        with naming(file):
+            handle.truncate(0)
+            handle.write(f"process {os.getpid()} of {platform.node()} ({command}, since {since})")
+            handle.flush()
+    except OSError:
+        file.unlink(missing_ok=True)
+        with suppress(OSError):  # what it could not write
+            handle.close()
+        raise
     return handle

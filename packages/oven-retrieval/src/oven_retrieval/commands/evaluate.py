@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oven_retrieval.commands.terminal import echo
+from oven_retrieval.commands.terminal import echo, refuse_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +56,9 @@ def evaluate(
         "human": (human_reference, human_predictions or []),
     }
     names = _names(files, name or [])
+    given = [path for reference, predictions in files.values() for path in (reference, *predictions) if path]
+    for option, written in (("eval: --page", page), ("eval: --figure", figure)):
+        refuse_over(option, written, *given)
     for option, folder in (("--images", images), ("--kb", kb)):
         if folder is not None and not folder.is_dir():
             raise ValueError(f"eval: {option} {folder}: expected a folder")
@@ -69,12 +72,12 @@ def evaluate(
     marked: dict[str, dict[str, Outcomes]] = {}
     lines: list[str] = []
     for number, model in enumerate(names):
-        given = {
+        own = {
             split: (reference, predictions[number])
             for split, (reference, predictions) in files.items()
             if reference is not None
         }
-        splits = read_splits(**given)
+        splits = read_splits(**own)
         results[model] = evaluate_splits(splits)
         marked[model] = {split: outcomes(*part) for split, part in splits.items()}
         lines += ([model] if len(names) > 1 else []) + report_lines(results[model])

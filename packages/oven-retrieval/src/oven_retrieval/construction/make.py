@@ -20,7 +20,7 @@ from oven_retrieval.kb import KnowledgeBase
 from oven_retrieval.names import NameLinker
 from oven_retrieval.progress import Say
 from oven_retrieval.tokens import fold
-from wary_files.durable import locks
+from wary_files.durable import locks, naming, own_file, unfinished
 from wary_files.json_files import JsonFileError, read_json
 
 PARTS = ("entity", "query")
@@ -193,37 +193,42 @@ def make_benchmark(
         raise FileExistsError(f"{output} exists; expected a new folder")
     if least_examples < 1:
         raise ValueError(f"least_examples: expected at least 1, got {least_examples!r}")
-    partial = output.with_name(output.name + ".partial")
+    partial = own_file(unfinished(output))
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        with (partial / "dropped.jsonl").open("w", encoding="utf-8") as file:
-            drops = _Drops(file)
-            populations: Populations = {}
-            screened, read = _screened(_counted(labels, populations), blocked, drops)
-            if not read:
-                raise ValueError("labels: expected labelled images, there are none")
-            (say or _silent)(f"{read:,} labelled images, {len(screened):,} after screening")
-            linked, links = _linked(screened, linker, second, drops)
-            linked = _unblocked(linked, linker, {fold(name) for name in blocked_categories}, drops)
-            items = _questions(linked, linker, templates, least_examples, drops)
-            (say or _silent)(f"{len(items):,} examples of {len({item.row for item in items}):,} entities are linked")
-            counts, written = _write_splits(items, linker, partial, rules or SplitRules(), drops)
-        _write_links(partial, links, linker)
-        report: dict[str, Any] = {
-            "knowledge_base": linker.kb.hash,
-            "labelled_images": read,
-            "dropped": dict(sorted(drops.counts.items())),
-            "labels": len(links),
-            "links": dict(Counter(link.problem or link.step for link in links.values()).most_common()),
-            "ambiguous_labels": sum(link.rivals > 0 for link in links.values()),
-            "splits": counts,
-            "sources": _sources(populations, written),
-            "super_categories": super_categories(written, linker.kb),
-            "rules": asdict(rules or SplitRules()),
-        }
-        (partial / "report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        partial.rename(output)
+        with naming(partial):
+            with (partial / "dropped.jsonl").open("w", encoding="utf-8") as file:
+                drops = _Drops(file)
+                populations: Populations = {}
+                screened, read = _screened(_counted(labels, populations), blocked, drops)
+                if not read:
+                    raise ValueError("labels: expected labelled images, there are none")
+                (say or _silent)(f"{read:,} labelled images, {len(screened):,} after screening")
+                linked, links = _linked(screened, linker, second, drops)
+                linked = _unblocked(linked, linker, {fold(name) for name in blocked_categories}, drops)
+                items = _questions(linked, linker, templates, least_examples, drops)
+                (say or _silent)(
+                    f"{len(items):,} examples of {len({item.row for item in items}):,} entities are linked"
+                )
+                counts, written = _write_splits(items, linker, partial, rules or SplitRules(), drops)
+            _write_links(partial, links, linker)
+            report: dict[str, Any] = {
+                "knowledge_base": linker.kb.hash,
+                "labelled_images": read,
+                "dropped": dict(sorted(drops.counts.items())),
+                "labels": len(links),
+                "links": dict(Counter(link.problem or link.step for link in links.values()).most_common()),
+                "ambiguous_labels": sum(link.rivals > 0 for link in links.values()),
+                "splits": counts,
+                "sources": _sources(populations, written),
+                "super_categories": super_categories(written, linker.kb),
+                "rules": asdict(rules or SplitRules()),
+            }
+            (partial / "report.json").write_text(
+                json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
+            partial.rename(output)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

@@ -19,7 +19,7 @@ from oven_retrieval.models.history import Look
 from oven_retrieval.models.questions import Question, answer_rows
 from oven_retrieval.pictures import read_rgb
 from oven_retrieval.progress import Say
-from wary_files.durable import locks, own_file
+from wary_files.durable import locks, own_file, unfinished
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -273,7 +273,7 @@ def _look(
 
 def _write(generator: NameGenerator, target: Path, recipe: GeneratorRecipe, looks: Sequence[Look], best: Look) -> None:
     """The folder, which takes its name when it is whole."""
-    partial = own_file(target.with_name(target.name + ".partial"))
+    partial = own_file(unfinished(target))
     shutil.rmtree(partial, ignore_errors=True)
     try:
         generator.model.save_pretrained(partial)

@@ -40,6 +40,8 @@ class Work:
                     "start again"
                 )
             say(f"going on with {self.path}")
+        elif self.path.is_dir() and any(self.path.iterdir()):  # what is left in it at the end is removed
+            raise FolderError(f"{self.path}: expected the features of an unfinished training, it holds something else")
         self.path.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
 

@@ -24,7 +24,7 @@ from oven_retrieval.progress import Progress
 from oven_retrieval.ranking import Ranking
 from oven_retrieval.vectors import VectorIndex, VectorStore, open_index
 from oven_retrieval.vectors.store import Float32
-from wary_files.durable import locks, own_file
+from wary_files.durable import locks, naming, own_file, unfinished
 from wary_files.json_files import JsonFileError, read_json
 
 KIND = "oven-model"
@@ -272,9 +272,9 @@ def write_predictions(
         'Q1'
     """
     target = Path(path)
-    partial = own_file(target.with_name(target.name + ".partial"))
+    partial = own_file(unfinished(target))
     try:
-        with partial.open("w", encoding="utf-8") as file:
+        with naming(partial), partial.open("w", encoding="utf-8") as file:
             for first in range(0, len(questions), batch):
                 part = questions[first : first + batch]
                 neighbours = model.search(read(image_files(part)), [q.text for q in part])
