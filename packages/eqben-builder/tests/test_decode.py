@@ -89,6 +89,14 @@ def test_what_is_not_in_the_video_is_an_error(videos, tmp_path):
         frames_at(tmp_path / "text.mp4", [0.0])
 
 
+@pytest.mark.parametrize("place", ["http:/127.0.0.1:9", "concat:a"])
+def test_a_folder_that_is_called_like_an_address_is_a_folder(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / place).mkdir(parents=True)
+    write_video(tmp_path / place / "clip.mp4")
+    assert number(frames_at(f"{place}/clip.mp4", [0.0])[0].image) == 0
+
+
 def test_a_video_that_breaks_off_is_named(videos, tmp_path):
     content = videos["b.mkv"].read_bytes()
     broken = tmp_path / "broken.mkv"

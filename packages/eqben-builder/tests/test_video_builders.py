@@ -212,6 +212,18 @@ def test_videos_are_found_by_their_names(tmp_path):
         Library(tmp_path / "absent")
 
 
+def test_a_whole_name_goes_before_the_beginning_of_another(tmp_path):
+    for name in ("kitchen-day-old.mp4", "kitchen-day.mp4", "a/kitchen-day_000001_000011.mp4", "kitchen-day.mp4.avi"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    library = Library(tmp_path)
+    assert library.find("kitchen-day") == library.find("kitchen-day.mp4") == tmp_path / "kitchen-day.mp4"
+    assert library.find("kitchen-day-old") == tmp_path / "kitchen-day-old.mp4"
+    digest = library.about(["kitchen-day"])
+    (tmp_path / "kitchen-day-old.mp4").write_bytes(b"x")
+    assert Library(tmp_path).about(["kitchen-day"]) == digest
+
+
 @pytest.mark.parametrize("subset", ["ag", "gebc", "youcook2"])
 def test_a_size_too_small_is_refused(tmp_path, subset):
     with pytest.raises(ValueError, match="size = 7"):

@@ -607,3 +607,17 @@ def test_signed_values_of_8_bits_are_refused(tmp_path: Path) -> None:
     grey_tiff(tmp_path / "a.tif", np.array([-128, -1, 0, 127], np.int8), 1)
     with pytest.raises(ValueError, match="TIFF of signed values of 8 bits"):
         decode(str(tmp_path / "a.tif"))
+
+
+def test_a_folder_that_is_called_like_an_address_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    av = pytest.importorskip("av")
+    monkeypatch.chdir(tmp_path)
+    Path("http:/127.0.0.1:9").mkdir(parents=True)
+    with av.open(str(tmp_path / "http:" / "127.0.0.1:9" / "clip.mp4"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=5)
+        stream.width, stream.height, stream.pix_fmt = 32, 32, "yuv420p"
+        for _ in range(5):
+            frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), 99, np.uint8), format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    assert len(read_clip(Clip("http:/127.0.0.1:9/clip.mp4", 2))) == 2

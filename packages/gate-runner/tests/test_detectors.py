@@ -66,6 +66,15 @@ def test_class_scores_are_means_over_a_classs_own_tokens(grounding_dino: Path) -
     torch.testing.assert_close(spotted.scores[:, 1], chance[:, own].mean(dim=1))
 
 
+def test_letters_that_are_two_in_lower_case_move_no_other_class(grounding_dino: Path) -> None:
+    dino = detector(grounding_dino)
+    prompts = phrases(["İİİ", "small fish", "Puffin"], {"Puffin": {"prefix": "İ ", "name": "puffİn", "suffix": " İ"}})
+    text, spans = dino.caption(prompts)
+    assert [text[start:stop] for start, stop in spans] == ["İİİ".lower(), "small fish", "puffİn".lower()]
+    plain = dino.token_map(phrases(["a", "small fish"]))[1]
+    assert dino.token_map(prompts)[1].gt(0).sum() == plain.gt(0).sum() == 2
+
+
 def test_long_lists_are_asked_in_chunks_and_nameless_classes_never(grounding_dino: Path) -> None:
     dino = detector(grounding_dino)
     prompts = phrases(["square", "circle", "(unlabelled)", "fish", "dog", "person", "puffin", "a", "b"])

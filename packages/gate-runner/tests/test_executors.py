@@ -89,6 +89,27 @@ def test_slurm_refuses_what_its_script_would_obey(name: str, request_here: RunRe
         SlurmExecutor(replace(request, output=tmp_path).changed(executor_options=options))
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tasks_per_node": "2"}, "executor_options tasks_per_node is '2': expected 1"),
+        ({"slurm_ntasks_per_node": "2"}, "executor_options slurm_ntasks_per_node is '2': expected 1"),
+        ({"nodes": "two"}, "executor_options nodes is 'two': expected 1"),
+        ({"mem_gb": "16GB"}, r'slurm: Parameter "mem_gb" expected type'),
+        ({"timeout_min": "-3"}, "executor_options timeout_min is '-3': expected minutes above 0"),
+        ({"timeout_min": "1h"}, "executor_options timeout_min is '1h': expected minutes above 0"),
+        ({"timeout_min": "nan"}, "executor_options timeout_min is 'nan': expected minutes above 0"),
+    ],
+)
+def test_slurm_refuses_options_that_no_job_of_one_benchmark_has(
+    options: dict[str, str], message: str, request_here: RunRequest, tmp_path: Path
+) -> None:
+    pytest.importorskip("submitit")
+    request = request_here.changed(isolate="worker", executor="slurm", executor_options={"cluster": "local"} | options)
+    with pytest.raises(UsageError, match=message):
+        SlurmExecutor(replace(request, output=tmp_path))
+
+
 def test_an_output_without_honest_name_is_refused() -> None:
     with pytest.raises(UsageError, match="without control characters"):
         make_request("digits", output="out\ntouch PWNED\n#")

@@ -84,7 +84,8 @@ class _Video:
         # "ignore_editlist" is known to MP4 files only.
         options = options if path.suffix.lower() in (".mp4", ".mov", ".m4v") else None
         try:
-            self.container = av.open(str(path), options=options or {})
+            # FFmpeg takes a name that begins like a protocol, as a folder "http:" does, for an address.
+            self.container = av.open(str(path.absolute()), options=options or {})
         except (av.error.FFmpegError, OSError) as error:
             raise VideoError(f"{path} is no video that can be read: {error}") from error
         streams = self.container.streams.video

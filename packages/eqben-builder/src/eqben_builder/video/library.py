@@ -31,8 +31,8 @@ class Library:
     """The videos under a folder, by name.
 
     A video is found by its file's name without or with its ending, or by the eleven characters of a YouTube name with
-    which the file's name begins (Kinetics adds the seconds: `ID_000010_000020.mp4`). Of several files, the first in the
-    order of their paths counts.
+    which the file's name begins (Kinetics adds the seconds: `ID_000010_000020.mp4`), in this order. Of several files,
+    the first in the order of their paths counts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,10 +40,13 @@ class Library:
             raise FileNotFoundError(f"there is no folder of videos {folder}")
         self.folder = folder
         self._paths: dict[str, Path] = {}
-        for path in sorted(folder.rglob("*")):
-            if path.suffix.lower() in ENDINGS:
-                for name in (path.name, path.stem, path.stem[:_YOUTUBE]):
-                    self._paths.setdefault(name, path)
+        paths = [path for path in sorted(folder.rglob("*")) if path.suffix.lower() in ENDINGS]
+        forms: tuple[Callable[[Path], str], ...] = (
+            lambda path: path.name, lambda path: path.stem, lambda path: path.stem[:_YOUTUBE]
+        )  # fmt: skip
+        for form in forms:  # a whole name goes before the beginning of another
+            for path in paths:
+                self._paths.setdefault(form(path), path)
 
     def find(self, name: str) -> Path | None:
         """The video's file, or None, which is logged."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 from PIL import Image
@@ -30,7 +31,10 @@ def read_clip(clip: Clip) -> list[Image.Image]:
     before the next key frame costs no second seek.
     """
     av = library()
-    opened: Any = io.BytesIO(read_bytes(clip.source)) if isinstance(clip.source, Member) else str(clip.source)
+    # FFmpeg takes a name that begins like a protocol, as a folder "http:" does, for an address.
+    opened: Any = (
+        io.BytesIO(read_bytes(clip.source)) if isinstance(clip.source, Member) else str(Path(clip.source).absolute())
+    )
     try:
         with av.open(opened) as container:
             return _frames(container, clip.frames)

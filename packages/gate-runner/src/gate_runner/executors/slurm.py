@@ -37,6 +37,9 @@ _LOG_BYTES, _LOG_LETTERS = 4096, 200
 """How much of a job's log is read, and shown."""
 _TOO_OFTEN = "timed-out too many times"
 """What submitit raises in a job that it has queued again three times shortly before SLURM's time limit."""
+_TASKS = ("nodes", "tasks_per_node", "ntasks_per_node", "ntasks")
+"""Options by which a job has several tasks."""
+_MINUTES = ("timeout_min",)
 _DAY = 24 * 60
 """Minutes that a job asks for where neither an option nor a time limit says it."""
 
@@ -128,6 +131,7 @@ class SlurmExecutor:
         options = dict(request.settings.executor_options)
         for key, value in options.items():
             _refuse_in_scripts(f"executor_options {key}", value)
+            _refuse_of_several(key, value)
         cluster = options.pop("cluster", "slurm")
         self.watch = jobs.Watch() if cluster == "slurm" else None
         limit, tries = request.settings.time_limit, request.settings.retries + 1
@@ -148,7 +152,7 @@ class SlurmExecutor:
         try:
             self.executor = self.submitit.AutoExecutor(folder=self.folder / "%j", cluster=self.cluster)
             self.executor.update_parameters(**self.options)
-        except (RuntimeError, ValueError, NameError, TypeError) as error:
+        except (RuntimeError, ValueError, NameError, TypeError, AssertionError) as error:
             raise UsageError(f"slurm: {' '.join(str(error).split())}") from error
 
     def open(self) -> EncoderInfo:
@@ -328,6 +332,15 @@ def _refuse_in_scripts(what: str, text: str, letters: str = "") -> None:
     if printable(text) != text or any(letter in text for letter in letters):
         without = f" or {letters}" if letters else ""
         raise UsageError(f"slurm: {what} is {text!r}: expected a text without control characters{without}")
+
+
+def _refuse_of_several(key: str, value: str) -> None:
+    """Refuse jobs of several tasks, each of which would compute the unit, and those without time."""
+    if key.removeprefix("slurm_") in _TASKS and value != "1":
+        raise UsageError(f"slurm: executor_options {key} is {value!r}: expected 1, for a job computes one benchmark")
+    number = _number(value) if key in _MINUTES else 1
+    if isinstance(number, str) or not 0 < number < math.inf:
+        raise UsageError(f"slurm: executor_options {key} is {value!r}: expected minutes above 0")
 
 
 def _number(text: str) -> int | float | str:

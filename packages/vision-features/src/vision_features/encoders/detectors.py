@@ -171,10 +171,12 @@ class Detector:
         """Grounding DINO's prompt of some phrases, and where each one's own name stands in it."""
         text, spans = "", []
         for phrase in (single for several in phrases for single in several.each):
-            start = len(text) + len(phrase.prefix)
-            spans.append((start, start + len(phrase.name)))
-            text += phrase.text.translate(_NO_STOPS) + ". "
-        return text.rstrip().lower(), spans
+            prefix, name, whole = (  # in lower case "İ" is two letters
+                part.translate(_NO_STOPS).lower() for part in (phrase.prefix, phrase.prefix + phrase.name, phrase.text)
+            )
+            spans.append((len(text) + len(prefix), len(text) + len(name)))
+            text += whole + ". "
+        return text.rstrip(), spans
 
     def token_map(self, phrases: Sequence[Phrase]) -> Float[Tensor, "k t"]:
         """Which tokens of the prompt are each class's, as weights that sum to 1."""
