@@ -242,8 +242,8 @@ def test_no_output_takes_the_place_of_an_input(tmp_path: Path, capsys: pytest.Ca
     ):
         with pytest.raises(SystemExit):
             main(arguments)
-        assert f"oven: {option} {tmp_path}" in (said := capsys.readouterr().err), said
-        assert "is a file that is read here; expected another" in said
+        assert f"oven: {option} {tmp_path}" in (printed := capsys.readouterr().err), printed
+        assert "is a file that is read here; expected another" in printed
     assert [file.read_text() for file in files] == before
 
 
