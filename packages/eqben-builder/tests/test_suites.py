@@ -363,6 +363,9 @@ def test_spec_puts_the_right_key_first_in_both_directions(tmp_path):
     dump(tmp_path, "spec/count/image2text.json", [{"query": "images/0.jpg", "keys": ["a", "b"], "label": 2}])
     with pytest.raises(ValueError, match="field 'label' is 2, expected an index into 'keys'"):
         read(tmp_path, "spec")
+    dump(tmp_path, "spec/count/image2text.json", [{"query": "images/0.jpg", "keys": ["a", "b"], "label": True}])
+    with pytest.raises(ValueError, match="field 'label' is True, expected an index into 'keys'"):
+        read(tmp_path, "spec")
 
 
 def test_countbench_replaces_the_number_word(tmp_path):

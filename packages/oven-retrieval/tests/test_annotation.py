@@ -7,7 +7,13 @@ import json
 import pytest
 
 from oven_retrieval import Entity, EntityFileError, build_kb
-from oven_retrieval.construction.annotation import Annotation, agreed, read_annotations, write_annotation_page
+from oven_retrieval.construction.annotation import (
+    Annotation,
+    agreed,
+    read_annotations,
+    write_annotation_page,
+    write_references,
+)
 from oven_retrieval.evaluation.files import Reference, read_references
 from oven_retrieval.models import ImageFolder
 
@@ -109,3 +115,12 @@ def test_from_a_page_to_a_human_set_by_commands(kb, tmp_path, capsys, monkeypatc
     status, _, err = oven("agree", "test.jsonl", *files[:2], "--kb", "p", "--output", "other.jsonl")
     assert (status, err) == (2, "oven: agree: no question is left: 1 fewer than 3 annotations\n")
     assert not (tmp_path / "other.jsonl").exists()
+
+
+def test_a_question_with_half_a_letter_has_a_page_and_is_written(tmp_path):
+    kb = build_kb([Entity("1", "duck")], tmp_path / "kb")
+    questions = [Reference("d1", "1", "val_seen", "i1", "what\ud800?")]
+    page = write_annotation_page(tmp_path / "page.html", questions, kb)
+    assert "what??" in page.read_text(encoding="utf-8")
+    file = write_references(tmp_path / "human.jsonl", questions)
+    assert read_references(file)[0].question == "what\ud800?"

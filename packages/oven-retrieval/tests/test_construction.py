@@ -147,6 +147,15 @@ def test_no_row_of_labels_is_lost_in_another_or_taken_for_the_header(tmp_path, t
         list(read_labels(tmp_path / "labels.csv"))
 
 
+def test_half_a_letter_is_kept_as_an_escape(linker, tmp_path):
+    labels = [LabelledImage("i1", "wood duck"), LabelledImage("i\ud800", "wood duck"), LabelledImage("i3", "a\udfff")]
+    make_benchmark(labels, linker, tmp_path / "made")
+    lines = [line for file in (tmp_path / "made").glob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
+    records = [json.loads(line) for line in lines]
+    assert any(record.get("image_id") == "i\ud800" for record in records)
+    assert any(record.get("label") == "a\udfff" for record in records)
+
+
 def test_a_folder_of_the_users_that_is_called_like_an_unfinished_one_stays(linker, tmp_path):
     (tmp_path / "made.partial").mkdir()
     (tmp_path / "made.partial" / "thesis.txt").write_text("mine")

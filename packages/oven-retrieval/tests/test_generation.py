@@ -249,7 +249,7 @@ def test_answers_to_a_file_continue_after_a_kill(parts, linker, tmp_path):
             write_answers(another, questions, half, **{"template": template, **changed})
     assert half.with_name("half.jsonl.partial").read_text().startswith(begun.rpartition("\n")[0])
     assert write_answers(generator, questions, half, template=template) == 1
-    assert not half.with_name("half.jsonl.settings").exists()
+    assert not half.with_name(".half.jsonl.settings").exists()
     assert [json.loads(line)["data_id"] for line in half.read_text().splitlines()] == ["q0", "q1", "q2"]
     assert [r["pred_entity_id"] for r in records] == [p.entity_id for p in read_predictions(half)]
     with pytest.raises(FileExistsError, match="expected a new file"):
@@ -345,7 +345,7 @@ def test_free_texts_of_nothing_or_of_two_names_are_no_answers(linker, tmp_path):
     assert plain.asked_first == [False, False]
     half = (tmp_path / "d.jsonl.partial").write_text(json.dumps({"data_id": "0"}) + "\n")
     assert half
-    (tmp_path / "d.jsonl.settings").write_text("{}")
+    (tmp_path / ".d.jsonl.settings").write_text("{}")
     with pytest.raises(ValueError, match="exact first"):
         write_answers(Written(linker, ["wood"] * 4), questions, tmp_path / "d.jsonl", constrained=False)
 

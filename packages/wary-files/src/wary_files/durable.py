@@ -200,8 +200,8 @@ def own_file(path: Path) -> Path:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a text that lasts: the bytes, not yet the name."""
-    with naming(path), own_file(path).open("w", encoding="utf-8") as file:
+    """Write a text that lasts: the bytes, not yet the name. Half a letter, which UTF-8 has not, becomes ``?``."""
+    with naming(path), own_file(path).open("w", encoding="utf-8", errors="replace") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

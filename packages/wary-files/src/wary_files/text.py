@@ -74,6 +74,21 @@ def parsed_json(text: str | bytes) -> Any:
     return json.loads(text, object_pairs_hook=json_object)
 
 
+def json_text(value: Any, **options: Any) -> str:
+    r"""Return a value as JSON that UTF-8 can hold: letters as they are, but for halves of one, which are escapes.
+
+    Example:
+        >>> json_text("Zoë"), json_text("a\ud800")
+        ('"Zoë"', '"a\\ud800"')
+    """
+    text = json.dumps(value, ensure_ascii=False, **options)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, **options)
+    return text
+
+
 def inert(text: str) -> str:
     """Return a cell that no spreadsheet runs and no terminal obeys: what begins like a formula gets a quote in front.
 

@@ -162,7 +162,7 @@ def spec(files: Files) -> Iterator[SuiteRow]:
             name = f"{subset}/{direction}.json"
             for where, number, row in files.json(name, f"data/{name}", kind=list):
                 query, keys, label = (field_of(row, key, where) for key in ("query", "keys", "label"))
-                if not isinstance(keys, list) or not isinstance(label, int) or not 0 <= label < len(keys):
+                if not isinstance(keys, list) or type(label) is not int or not 0 <= label < len(keys):
                     raise ValueError(f"{where}: field 'label' is {label!r}, expected an index into 'keys'")
                 ordered = [keys[label], *(key for k, key in enumerate(keys) if k != label)]
                 forms = (f"{subset}/{{}}", f"data/{subset}/{{}}")

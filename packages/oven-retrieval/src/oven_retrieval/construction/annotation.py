@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from oven_retrieval.pictures import read_rgb
 from oven_retrieval.text_files import json_objects, text_field
 from oven_retrieval.tokens import words
 from wary_files.durable import replace_file
+from wary_files.text import json_text
 
 _SIDE = 640
 LEAST_AGREEING = 2
@@ -216,6 +216,6 @@ def write_references(path: str | Path, references: Sequence[Reference], split: s
     for reference in references:
         kind = "seen" if "_seen" in reference.data_split else "unseen"
         record = {name: getattr(reference, name) for name in _FIELDS}
-        lines.append(json.dumps(record | {"data_split": f"{split}_{kind}"}, ensure_ascii=False) + "\n")
+        lines.append(json_text(record | {"data_split": f"{split}_{kind}"}) + "\n")
     replace_file(Path(path), "".join(lines))
     return Path(path)

@@ -5,7 +5,6 @@ One file of more than 400 lines: each step counts what it leaves out in the same
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,6 +21,7 @@ from oven_retrieval.progress import Say
 from oven_retrieval.tokens import fold
 from wary_files.durable import locks, naming, own_file, unfinished
 from wary_files.json_files import JsonFileError, read_json
+from wary_files.text import json_text
 
 PARTS = ("entity", "query")
 """OVEN's two: questions made up for recognition labels, and questions that the data brought."""
@@ -128,7 +128,7 @@ class _Drops:
         """Note one labelled image."""
         self.counts[reason] += 1
         record = {"line": item.line, "image_id": item.image_id, "label": item.label, "reason": reason}
-        self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+        self._file.write(json_text(record) + "\n")
 
 
 @locks("output")
@@ -225,9 +225,7 @@ def make_benchmark(
                 "super_categories": super_categories(written, linker.kb),
                 "rules": asdict(rules or SplitRules()),
             }
-            (partial / "report.json").write_text(
-                json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+            (partial / "report.json").write_text(json_text(report, indent=1) + "\n", encoding="utf-8")
             partial.rename(output)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -403,7 +401,7 @@ def _write_splits(
             "entity_text": kb.names[item.row],
             "data_split": "train_seen" if split == "train" else split,
         }
-        files[name].append(json.dumps(record, ensure_ascii=False))
+        files[name].append(json_text(record))
         key = f"{item.part}_{record['data_split']}"
         counts.setdefault(key, {"examples": 0, "entities": 0})["examples"] += 1
         entities.setdefault(key, set()).add(examples[i].entity_id)
@@ -422,4 +420,4 @@ def _write_links(folder: Path, links: Links, linker: NameLinker) -> None:
             name = None if link.row < 0 else linker.kb.names[link.row]
             record: dict[str, Any] = {"label": label, "category": category, "entity_id": entity, "entity_text": name}
             record |= {"step": link.step, "rivals": link.rivals, "problem": link.problem}
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json_text(record) + "\n")

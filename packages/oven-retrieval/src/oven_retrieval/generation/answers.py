@@ -22,6 +22,7 @@ from oven_retrieval.text_files import json_objects
 from wary_files.checkpoints import whole
 from wary_files.durable import locks, own_file, replace_file
 from wary_files.json_files import read_json
+from wary_files.text import json_text
 
 
 def load_generator(
@@ -104,7 +105,7 @@ def write_answers(
     if output.exists():
         raise FileExistsError(f"{output} exists; expected a new file")
     partial = own_file(output.with_name(output.name + ".partial"))
-    settings_file = output.with_name(output.name + ".settings")
+    settings_file = output.with_name(f".{output.name}.settings")
     done = _resume(partial, asked)
     settings = {
         "model": model_digest(generator.model),
@@ -131,7 +132,7 @@ def write_answers(
                     "expected a name (is the template the one that it was trained with?)"
                 )
             for question, record in zip(block, records, strict=True):
-                file.write(json.dumps({"data_id": question.data_id, **record}, ensure_ascii=False) + "\n")
+                file.write(json_text({"data_id": question.data_id, **record}) + "\n")
             file.flush()
             count += len(block)
             if progress is not None:

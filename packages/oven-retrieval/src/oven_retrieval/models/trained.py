@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from oven_retrieval.vectors import VectorIndex, VectorStore, open_index
 from oven_retrieval.vectors.store import Float32
 from wary_files.durable import locks, naming, own_file, unfinished
 from wary_files.json_files import JsonFileError, read_json
+from wary_files.text import json_text
 
 KIND = "oven-model"
 KINDS = ("clip2clip", "fusion")
@@ -287,7 +287,7 @@ def write_predictions(
                         "pred_entity_text": model.kb.names[row] if row >= 0 else "",
                         "score": round(score, 5) if row >= 0 else None,
                     }
-                    file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+                    file.write(json_text(record, allow_nan=False) + "\n")
                 if progress is not None:
                     progress("questions", min(first + batch, len(questions)), len(questions))
         partial.replace(target)
