@@ -61,6 +61,22 @@ def test_each_sample_is_really_left_out() -> None:
     assert left_out.outcomes.numpy() == pytest.approx(np.array(errors), rel=1e-6)
 
 
+@pytest.mark.parametrize(("rows", "width"), [(200, 64), (60, 128)])
+@pytest.mark.parametrize("level", [0.0, 7.3, 100.1, 1e4 + 0.3, -1e6])
+def test_columns_that_never_vary_change_no_score(rows: int, width: int, level: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(rows, width, generator=generator)
+    labels = (features[:, 0] + 0.7 * torch.randn(rows, generator=generator) > 0).long()
+    wider = torch.cat([torch.full((rows, 3), level), features, torch.full((rows, 5), level)], dim=1)
+    plain, same = leave_one_out(features, labels), leave_one_out(wider, labels)
+    assert (plain.score, plain.penalty) == (same.score, same.penalty)
+    numbers = features[:, :1] + 3
+    assert leave_one_out(wider, numbers).score == pytest.approx(leave_one_out(features, numbers).score, abs=1e-3)
+    if abs(level) < 1e6:  # there a spread of 1 is taken for rounding
+        assert leave_one_out(features.double() + level, labels).score == pytest.approx(plain.score, abs=1 / rows)
+    assert leave_one_out(torch.full((rows, 3), level), labels).score <= 0.6
+
+
 def test_noise_is_worth_nothing_and_classes_are() -> None:
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(0, 4, (400,), generator=generator)

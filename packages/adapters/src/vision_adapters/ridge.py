@@ -113,8 +113,11 @@ def leave_one_out(features: Float[Tensor, "n d"], targets: Int[Tensor, " n"] | F
         outputs = torch.nn.functional.one_hot(labels).to(features.dtype)
     else:
         outputs = targets.to(features.dtype)
-    x = features - features.mean(dim=0)
-    x = x / x.std(dim=0, correction=0).clamp_min(1e-6)
+    x = features - features[0]  # exact for equal values: a mean of float32 is not
+    x = x - x.mean(dim=0)
+    spread = x.std(dim=0, correction=0)
+    varies = spread > _FLAT * features.abs().amax(dim=0)
+    x = x[:, varies] / spread[varies] if bool(varies.any()) else torch.zeros_like(x[:, :1])
     centre = outputs.mean(dim=0)
     y = outputs - centre
     values, basis = _spectrum(x)
