@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from scipy import stats
+from scipy.special import stdtrit
 from torch import Tensor
 
 from gate_runner.errors import UsageError
@@ -225,7 +225,7 @@ def _cross_validated(job: Job, blind: Tensor) -> Outcome:
         judged = score(job, scores, data.targets, blind)
     mean = math.fsum(values) / count
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
-    half = float(stats.t.ppf(0.975, count - 1)) * math.sqrt(variance * (1 / count + 1 / (count - 1)))
+    half = float(stdtrit(count - 1, 0.975)) * math.sqrt(variance * (1 / count + 1 / (count - 1)))
     (headline, estimate), *further = judged
     low, high = max(mean - half, min(headline.low, 0.0)), min(mean + half, 1.0)
     headline = replace(headline, low=min(headline.low, low), high=max(headline.high, high))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy import stats
+from scipy.special import stdtrit
 from torch import Tensor
 
 from gate_runner.tasks.features import Embedder, cut_texts, pooled
@@ -89,7 +89,7 @@ def _over_templates(
         weights = torch.from_numpy(class_embeddings(encode, texts).weights).float()
         by_template[template] = evaluate(metric, images @ weights.T, targets, resamples=0).value
     scores = np.array(list(by_template.values()))
-    mean, half = scores.mean(), stats.t.ppf(0.975, len(scores) - 1) * scores.std(ddof=1) / len(scores) ** 0.5
+    mean, half = scores.mean(), stdtrit(len(scores) - 1, 0.975) * scores.std(ddof=1) / len(scores) ** 0.5
     return {
         "metric": metric,
         "each": by_template,
