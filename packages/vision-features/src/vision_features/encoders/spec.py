@@ -47,7 +47,13 @@ _FORMS = {
         "timm:NAME[@PIXELS][/WEIGHTS]",
         "a timm model; default weights from the hub, a local file, or random; likewise",
     ),
-    "hf": ("hf:DIRECTORY_OR_ID", "a Hugging Face vision or dual encoder; a local directory, or an id on the hub"),
+    "hf": (
+        "hf:DIRECTORY_OR_ID",
+        (
+            "a Hugging Face vision or dual encoder; a local directory, or an id on the hub; of a classifier's "
+            "checkpoint, which has no pooler, the first token"
+        ),
+    ),
     "hf-detector": ("hf-detector:DIRECTORY_OR_ID", "a detector: Grounding DINO, OWLv2, DETR, RT-DETR v2, …"),
     "hf-text": ("hf-text:DIRECTORY_OR_ID[/random]", "a text model behind a patch stem: BERT, RoBERTa, MPNet, BART, …"),
     "hf-audio": ("hf-audio:DIRECTORY_OR_ID[/random]", "Whisper's encoder behind a patch stem"),
