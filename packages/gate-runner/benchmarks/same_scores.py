@@ -7,6 +7,7 @@ Of every score it keeps value, interval, chance and the digest of the outcomes b
 python benchmarks/same_scores.py --record            # before a change: writes results/same_scores.json
 python benchmarks/same_scores.py                     # after it: prints what differs; ends with 1 if something does
 python benchmarks/same_scores.py --only digits grid  # some cases
+python benchmarks/same_scores.py --only grid --record --because "folds by content"   # why a case differs, beside it
 python benchmarks/same_scores.py --python OLD/bin/python --record   # of another environment
 
 Sums differ in their last digits between processors: record and compare on one machine, with the same packages.
@@ -136,13 +137,18 @@ def main() -> None:
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--only", nargs="+", default=[], choices=[*RUNS, *OWN])
     parser.add_argument("--file", type=Path, default=RESULTS)
+    parser.add_argument("--because", help="with --record: why cases differ from what was recorded of them")
     options = parser.parse_args()
-    report: dict[str, Any] = {"scores": {}, "seconds": {}}
-    if options.file.exists() and (options.only or not options.record):
-        report = json.loads(options.file.read_text())
+    if options.because and not options.record:
+        parser.error("--because gives the reason of what is recorded: add --record")
+    report: dict[str, Any] = {"scores": {}, "seconds": {}, "reasons": {}}
+    if options.file.exists():  # each case stays until it is recorded again
+        report |= json.loads(options.file.read_text())
     differing, count = [], 0
     for case, scores, seconds in measured(options.python, options.only):
         if options.record:  # each case at once; others stay as they were recorded
+            if options.because and report["scores"].get(case) != json.loads(json.dumps(scores)):
+                report["reasons"][case] = options.because
             report["scores"][case], report["seconds"][case] = scores, seconds
             cores, version = os.cpu_count(), platform.python_version()
             report["hardware"] = {"machine": platform.machine(), "cores": cores, "python": version}
