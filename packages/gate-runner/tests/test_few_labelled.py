@@ -120,6 +120,15 @@ def test_a_column_of_training_and_test_alone_leaves_validation_to_be_drawn(
     assert (chosen["folds"], chosen["samples"]) == ((5, TRAIN + HELD) if drawn else (1, HELD))
 
 
+@pytest.mark.parametrize("kind", ["folders", "table", "datasets", "webdataset"])
+def test_splits_of_any_kind_without_validation_leave_it_to_be_drawn(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "benchmark.toml"
+    named = '[splits]\ntrain = "a.csv"\ntest = "b.csv"\n'
+    for validation, drawn in (("", True), ('validation = "c.csv"\n', False)):
+        path.write_text(f'[benchmark]\nid = "pots"\n[data]\nkind = "{kind}"\n{named}{validation}')
+        assert drawn_small(_job(str(path))[0]) == drawn
+
+
 def test_a_folder_of_ones_own_says_how_its_head_was_chosen(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     for name in ("dark", "light"):

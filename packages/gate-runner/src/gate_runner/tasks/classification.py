@@ -144,7 +144,7 @@ def drawn_small(job: Job) -> bool:
     file = Path(job.benchmark.sources["file"])
     own = read_benchmark(file)
     data, splits = own.data, own.splits
-    if data.kind not in ("folders", "table") or splits.group:
+    if data.kind not in ("folders", "table", "datasets", "webdataset") or splits.group:
         return False
     if not (data.table and splits.column):
         return not splits.validation
