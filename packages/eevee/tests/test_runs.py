@@ -84,9 +84,10 @@ def test_pages_and_folders_of_runs_among_the_runs_are_left_out_and_said(
         f"left out: {choose} is not a run folder; it holds some: {choose}/*",
         f"left out: {page} is not a run folder",
     ]
-    for paths in ([page], [*runs, tmp_path / "mistyped"]):
-        with pytest.raises(EeveeError, match=r"holds no manifest\.json"):
-            table_of_runs(paths)
+    with pytest.raises(EeveeError, match=r"is a file, expected a folder .*: --table takes tables"):
+        table_of_runs([page])
+    with pytest.raises(EeveeError, match=r"holds no manifest\.json"):
+        table_of_runs([*runs, tmp_path / "mistyped"])
 
 
 def test_own_rows_go_below_a_known_table_in_its_unit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
