@@ -84,7 +84,7 @@ def test_pages_and_folders_of_runs_among_the_runs_are_left_out_and_said(
         f"left out: {choose} is not a run folder; it holds some: {choose}/*",
         f"left out: {page} is not a run folder",
     ]
-    with pytest.raises(EeveeError, match=r"is a file, expected a folder .*: --table takes tables"):
+    with pytest.raises(EeveeError, match=r"is a file, expected the folder of a run: a table is given by --table"):
         table_of_runs([page])
     with pytest.raises(EeveeError, match=r"holds no manifest\.json"):
         table_of_runs([*runs, tmp_path / "mistyped"])

@@ -70,7 +70,7 @@ def run_folders(paths: Sequence[Path]) -> Sequence[Path]:
 def _read(folder: Path) -> tuple[str, dict[str, _Score], dict[str, str]]:
     """An encoder's name, its scores by benchmark, and the reasons of those that failed."""
     if folder.is_file():
-        raise EeveeError(f"{folder} is a file, expected a folder that 'gate-runner run' wrote: --table takes tables")
+        raise EeveeError(f"{folder} is a file, expected the folder of a run: a table is given by --table")
     if not (folder / "manifest.json").is_file():
         raise EeveeError(f"{folder}: holds no manifest.json; expected a folder that 'gate-runner run' wrote")
     seeds: dict[str, list[dict[str, Any]]] = {}
