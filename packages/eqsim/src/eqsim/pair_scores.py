@@ -220,7 +220,7 @@ def draw_negatives(
 
 
 def _write(path: Path, state: dict[str, Tensor]) -> None:
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(f".{path.name}.partial")  # NAME.partial may be a user's
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(state, partial)
     partial.replace(path)
