@@ -35,6 +35,9 @@ def test_every_pair_of_an_image_with_its_neighbours_captions_is_scored_once(tmp_
         for place in range(3):
             expected = [100.0 * row + 2 * int(near[row, place]) + caption for caption in (0, 1)]
             assert stored.scores[row, place].tolist() == expected
+    (tmp_path / "folder" / "pairs.pt.partial").write_text("mine")
+    stored.save(tmp_path / "folder" / "pairs.pt")
+    assert (tmp_path / "folder" / "pairs.pt.partial").read_text() == "mine"
     loaded = PairScores.load(tmp_path / "folder" / "pairs.pt")
     assert torch.equal(loaded.scores, stored.scores)
     assert torch.equal(loaded.neighbours, near)
