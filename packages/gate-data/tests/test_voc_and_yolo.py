@@ -12,6 +12,7 @@ from PIL import Image
 from gate_data.boxes.files import listed_voc, listed_yolo, read_coco, voc
 from gate_data.errors import DataError
 from gate_data.own import OwnBenchmark, guess
+from gate_data.own.annotated import read_boxes
 from gate_data.own.originals import originals_from
 
 BOX = "<bndbox><xmin>3</xmin><ymin>5</ymin><xmax>12</xmax><ymax>24</ymax></bndbox>"
@@ -137,3 +138,88 @@ def test_boxes_in_shares_of_the_sides_are_refused(tmp_path: Path, count: int) ->
     objects[0]["bbox"] = [0.1, 0.2, 0.4, 2.8]
     (tmp_path / "coco.json").write_text(json.dumps(content))
     assert read_coco(tmp_path / "coco.json").objects.counts(1).tolist() == [count]
+
+
+def poses(folder: Path, dims: int, *, yaml: bool, rows: int = 12) -> None:
+    """Boxes of 0.4 x 0.4 around the middle with 12 keypoints in them, as Ultralytics writes them."""
+    rng = np.random.default_rng(0)
+    for at in range(rows):
+        for name in ("images", "labels"):
+            (folder / name).mkdir(exist_ok=True)
+        Image.new("RGB", (50, 50)).save(folder / "images" / f"{at}.png")
+        points = np.column_stack([rng.uniform(0.31, 0.69, (12, 2)), np.full(12, 2)])[:, :dims]
+        points[at % 12] = 0
+        cells = " ".join(f"{number:.4f}" for number in points.ravel())
+        (folder / "labels" / f"{at}.txt").write_text(f"0 0.5 0.5 0.4 0.4 {cells}\n")
+    if yaml:
+        (folder / "data.yaml").write_text(f"train: images\nval: images\nkpt_shape: [12, {dims}]\nnames: [tiger]\n")
+    else:
+        (folder / "classes.txt").write_text("tiger\n")
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_keypoints_behind_a_box_are_no_outline(tmp_path: Path, dims: int) -> None:
+    poses(tmp_path, dims, yaml=False)
+    values = guess(tmp_path).values
+    own = OwnBenchmark.model_validate(values)
+    with pytest.raises(DataError, match=r"0\.txt, line 1 looks like a box with keypoints"):
+        originals_from(own, tmp_path / "benchmark.toml").check(tmp_path)
+
+
+def test_yolos_file_of_keypoints_is_refused(tmp_path: Path) -> None:
+    poses(tmp_path, 2, yaml=True, rows=3)
+    with pytest.raises(DataError, match=r"data\.yaml: 'kpt_shape' says that each line has keypoints"):
+        guess(tmp_path)
+
+
+def test_outlines_of_equally_many_points_are_read(tmp_path: Path) -> None:
+    rng, pairs = np.random.default_rng(0), []
+    for at in range(20):
+        Image.new("RGB", (50, 50)).save(tmp_path / f"{at}.png")
+        middle, turn = rng.uniform(0.3, 0.7, 2), rng.uniform(0, 2 * np.pi) + np.arange(8) * np.pi / 4
+        points = middle + 0.2 * np.column_stack([np.cos(turn), np.sin(turn)])
+        (tmp_path / f"{at}.txt").write_text("0 " + " ".join(f"{share:.5f}" for share in points.ravel()))
+        pairs.append((tmp_path / f"{at}.png", tmp_path / f"{at}.txt"))
+    assert listed_yolo(pairs, ("a",)).objects.counts(1).tolist() == [20]
+
+
+def named_again(folder: Path) -> None:
+    """COCO's file with a row of ``images`` for each annotation, as converters of tables write it."""
+    images, rows = [], []
+    for at in range(20):
+        Image.fromarray(np.random.default_rng(at).integers(0, 255, (30, 40, 3), np.uint8)).save(folder / f"{at}.png")
+        for box in ([5, 5, 8, 8], [15, 5, 8, 8], [15, 5, 8, 8]):
+            images.append({"id": len(images), "file_name": f"{at}.png", "width": 40, "height": 30})
+            rows.append({"id": len(rows), "image_id": len(images) - 1, "category_id": 1, "bbox": box, "area": 64})
+    content = {"images": images, "annotations": rows, "categories": [{"id": 1, "name": "a"}]}
+    (folder / "a.json").write_text(json.dumps(content))
+
+
+def test_an_image_that_is_named_again_is_one_image_with_all_its_boxes(tmp_path: Path) -> None:
+    named_again(tmp_path)
+    own = OwnBenchmark.model_validate(guess(tmp_path).values)
+    lists = read_boxes(own, tmp_path)[""]
+    assert len(lists.files) == len(set(lists.files)) == 20
+    assert {tuple(map(tuple, rows["box"].tolist())) for rows in lists.objects.rows} == {((5, 5, 8, 8), (15, 5, 8, 8))}
+    assert "40 rows name an image again, such as" in lists.note
+    parts = originals_from(own, tmp_path / "benchmark.toml").parts
+    assert parts is not None
+    content = parts(tmp_path)
+    assert not {sample.source for sample in content.train} & {sample.source for sample in content.test}
+
+
+def test_images_in_the_lists_of_two_splits_are_named(tmp_path: Path) -> None:
+    for name in ("images", "labels"):
+        (tmp_path / name).mkdir()
+    for at in range(12):
+        Image.new("RGB", (8, 8)).save(tmp_path / "images" / f"{at}.png")
+        (tmp_path / "labels" / f"{at}.txt").write_text("0 .5 .5 .2 .2\n")
+    for split, rows in (("train", range(8)), ("val", [7, 8, 9, 9])):
+        (tmp_path / f"{split}.txt").write_text("".join(f"images/{at}.png\n" for at in rows))
+    (tmp_path / "data.yaml").write_text("train: train.txt\nval: val.txt\nnames: [a]\n")
+    parts = originals_from(OwnBenchmark.model_validate(guess(tmp_path).values), tmp_path / "benchmark.toml").parts
+    assert parts is not None
+    content = parts(tmp_path)
+    assert len(content.test) == 3
+    assert "test: 1 rows name an image again" in content.note
+    assert "1 files are tested on and trained or validated on, such as" in content.note

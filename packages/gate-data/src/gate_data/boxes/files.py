@@ -67,6 +67,28 @@ class Listed:
         index = np.asarray(rows, dtype=np.int64)
         return replace(self, files=tuple(self.files[row] for row in rows), objects=self.objects.take(index))
 
+    def joined(self) -> Listed:
+        """The same with each image once: objects that its other rows name are joined, and equal ones count once."""
+        rows_of: dict[str, list[int]] = {}
+        for row, file in enumerate(self.files):
+            rows_of.setdefault(file, []).append(row)
+        again = len(self.files) - len(rows_of)
+        if not again:
+            return self
+        every, pictures = list(self.objects.rows), []
+        for rows in rows_of.values():
+            whole = {name: np.concatenate([every[row][name] for row in rows]) for name in every[rows[0]]}
+            if len(rows) > 1:
+                marks = np.column_stack([whole["box"], whole["label"], whole["crowd"]])
+                first = np.sort(np.unique(marks, axis=0, return_index=True)[1])
+                whole = {name: column[first] for name, column in whole.items()}
+            pictures.append(whole)
+        sizes = [(int(wide), int(high)) for wide, high in self.objects.sizes[[rows[0] for rows in rows_of.values()]]]
+        several = next(file for file, rows in rows_of.items() if len(rows) > 1)
+        remark = f"{again} rows name an image again, such as {several}: its boxes are joined, and equal ones count once"
+        remarks = (*self.remarks, remark)
+        return replace(self, files=tuple(rows_of), objects=Objects.of(pictures, sizes), remarks=remarks)
+
     def in_order(self, classes: Sequence[str], where: str) -> Listed:
         """The same, with its classes at their places among those of another list."""
         index_of = {name: index for index, name in enumerate(classes)}
@@ -248,10 +270,17 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
     """
     files = [str(picture) for picture, _ in pictures]
     sizes = [(frame or frame_of(file)).upright for file, frame in zip(files, frames_of(files), strict=True)]
-    boxes = [
-        [] if file is None else [_yolo_box(row, size, len(classes)) for row in _yolo_rows(file)]
-        for (_, file), size in zip(pictures, sizes, strict=True)
-    ]
+    boxes: list[list[_Box]] = []
+    lengths, long = set[int](), list[Row]()
+    for (_, file), size in zip(pictures, sizes, strict=True):
+        boxes.append([])
+        for row in _yolo_rows(file) if file is not None else ():
+            boxes[-1].append(_yolo_box(row, size, len(classes)))
+            lengths.add(len(row.values))
+            if len(lengths) == 1 and len(row.values) >= _LONG:
+                long.append(row)
+    if len(lengths) == 1 and long:
+        _refuse_keypoints(long)
     once = [list(dict.fromkeys(listed)) for listed in boxes]
     listed = _listed("", files, once, [None] * len(files), tuple(classes))
     equal = sum(map(len, boxes)) - sum(map(len, once))
@@ -264,6 +293,37 @@ def _yolo_rows(path: Path) -> list[Row]:
     return [
         Row(path, number, dict(zip(names, cells, strict=False))) for number, cells in enumerate(lines, start=1) if cells
     ]
+
+
+_POINTS = 10
+"""Rows of YOLO from which on points are taken for keypoints, if all rows have the same number of them."""
+_SPREAD = 0.3
+"""Share of a box's sides over which the keypoints in it are spread."""
+_LONG = 11
+"""Fields of a row that may be a box with several keypoints."""
+_OF_KEYPOINTS = "looks like a box with keypoints, which are not read: write lines of CLASS X Y WIDTH HEIGHT"
+
+
+def _refuse_keypoints(rows: Sequence[Row]) -> None:
+    """Refuse boxes with keypoints behind them, whose numbers would pass for the points of an outline.
+
+    All rows have the same number of fields. Every third number behind the box is 0, 1 or 2; or there are many rows, and
+    the points of each lie in its box and fill it.
+    """
+    numbers = np.array([[row.number(f"{at}") for at in range(1, len(row.values))] for row in rows])
+    box, rest = numbers[:, :4], numbers[:, 4:]
+    if rest.shape[1] % 3 == 0:
+        seen = rest[:, 2::3]
+        if np.isin(seen, (0, 1, 2)).all() and (seen == 2).any():
+            raise DataError(f"{rows[0].where} {_OF_KEYPOINTS}")
+    if len(rows) < _POINTS or rest.shape[1] % 2:
+        return
+    points = rest.reshape(len(rest), -1, 2)
+    shown = (points != 0).any(axis=2, keepdims=True)  # those that nobody marked are 0, 0
+    inside = np.abs(points - box[:, None, :2]) <= box[:, None, 2:] / 2 + 0.01
+    low, high = np.where(shown, points, np.inf).min(axis=1), np.where(shown, points, -np.inf).max(axis=1)
+    if (inside | ~shown).all() and (high - low >= _SPREAD * box[:, 2:]).all():
+        raise DataError(f"{rows[0].where} {_OF_KEYPOINTS}")
 
 
 def _yolo_box(row: Row, size: tuple[int, int], count: int) -> _Box:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -130,7 +130,7 @@ def objects_of(own: OwnBenchmark, folder: Path) -> tuple[list[int], list[int]]:
 
 def _lists(own: OwnBenchmark, folder: Path) -> BoxSplits:
     read = read_boxes(own, folder)
-    remarks = remarks_of(read)
+    remarks = [*remarks_of(read), *_tested_and_trained(read)]
     if "" in read:
         read = {"train": read[""]}
     elif "train" not in read:
@@ -147,6 +147,14 @@ def _lists(own: OwnBenchmark, folder: Path) -> BoxSplits:
     return BoxSplits(train, validation, test, "; ".join(remarks))
 
 
+def _tested_and_trained(read: Mapping[str, Listed]) -> Iterator[str]:
+    """Yield what tables say, too: which files are in the test and in another split."""
+    others = {file for split, listed in read.items() if split != "test" for file in listed.files}
+    both = [file for file in read["test"].files if file in others] if "test" in read else []
+    if both:
+        yield f"{len(both)} files are tested on and trained or validated on, such as {both[0]}"
+
+
 def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
     """The boxes of each split that a benchmark's file names; all under ``""`` where it names none."""
     kind, named, files = own.data.kind, named_classes(own, folder), own.splits.named
@@ -161,6 +169,7 @@ def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:
             split: listed_voc(annotations) if kind == "voc" else listed_yolo(annotations, named)
             for split, annotations in pairs.items()
         }
+    read = {split: listed.joined() for split, listed in read.items()}
     classes = named or next(iter(read.values())).classes
     refuse_alike([*classes, *(name for listed in read.values() for name in listed.classes)])
     return {split: listed.in_order(classes, files.get(split) or str(folder)) for split, listed in read.items()}

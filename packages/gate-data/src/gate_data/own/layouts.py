@@ -239,6 +239,11 @@ def _of_yaml(folder: Path, path: Path, content: dict[str, Any]) -> Guess:
 def _names_of_yaml(path: Path, content: dict[str, Any]) -> tuple[str, ...]:
     """Return the names of classes by their numbers; what has none is called by its number."""
     names = content["names"]
+    if "kpt_shape" in content:
+        raise DataError(
+            f"{path}: 'kpt_shape' says that each line has keypoints behind its box, which are not read: write lines of "
+            "CLASS X Y WIDTH HEIGHT, and leave 'kpt_shape' out"
+        )
     if isinstance(names, dict) and all(isinstance(key, str) and _NUMBER.fullmatch(key) for key in names):
         by_number = {int(key): name for key, name in names.items()}
         if len(by_number) < len(names):
