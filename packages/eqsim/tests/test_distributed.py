@@ -289,7 +289,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of every process's outcomes; the processes start once for all tests here."""
     folder = tmp_path_factory.mktemp("ranks")
     ports = {world_size: free_port() for world_size in (2, 4)}
-    mp.spawn(worker, args=(ports, folder), nprocs=4, join=True)
+    method = "forkserver" if "forkserver" in mp.get_all_start_methods() else "spawn"
+    if method == "forkserver":  # what takes seconds to import is imported once, and not by each of the four
+        mp.get_context(method).set_forkserver_preload([__name__, "torch._dynamo", "torch.distributed.fsdp"])
+    mp.start_processes(worker, args=(ports, folder), nprocs=4, join=True, start_method=method)
     return folder
 
 
