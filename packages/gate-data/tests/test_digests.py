@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +21,60 @@ from gate_data.readers import Stored
 from gate_data.remembered import remember_in
 
 _COUNTING = """
-import sys, time
-opened = []
-sys.addaudithook(lambda event, values: event == "open" and str(values[0]).endswith(".png") and opened.append(values[0]))
-import gate_data, gate_data.remembered
-gate_data.remembered.time.time = lambda: {now}
-splits = gate_data.load({folder!r}, size=16)
-first = len(opened)
-item = splits.train[0]
-second = len(opened)
-digest = splits.digest
-print(first, second - first, len(opened) - second, digest)
+import json, os, sys, traceback
+import torch, PIL.Image
+import gate_data, gate_data.pictures, gate_data.remembered
+
+def count(folder, cache, now):
+    opened = []
+    os.environ["GATE_RUNNER_CACHE"] = cache
+    sys.addaudithook(
+        lambda event, values: event == "open" and str(values[0]).endswith(".png") and opened.append(values[0])
+    )
+    gate_data.remembered.time.time = lambda: now
+    splits = gate_data.load(folder, size=16)
+    first = len(opened)
+    item = splits.train[0]
+    second = len(opened)
+    digest = splits.digest
+    print(first, second - first, len(opened) - second, digest, flush=True)
+
+for line in sys.stdin:
+    if hasattr(os, "fork"):  # a process of its own for each, which has imported everything
+        if not os.fork():
+            try:
+                count(**json.loads(line))
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        if os.wait()[1]:
+            sys.exit(1)
+    else:
+        count(**json.loads(line))
+        sys.exit()
 """
+
+
+@pytest.fixture(scope="module")
+def counted() -> Iterator[Callable[..., list[str]]]:
+    """What a process of its own opens, as ``counted(folder, cache, later)``: at once, in training, for the digest."""
+    counters: list[subprocess.Popen[str]] = []
+
+    def count(folder: Path, cache: Path, later: float = 60.0) -> list[str]:
+        if not counters or not hasattr(os, "fork"):
+            command = [sys.executable, "-c", _COUNTING]
+            counters.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        requests, answers = counters[-1].stdin, counters[-1].stdout
+        assert requests is not None
+        assert answers is not None
+        requests.write(json.dumps({"folder": str(folder), "cache": str(cache), "now": time.time() + later}) + "\n")
+        requests.flush()
+        return answers.readline().split()
+
+    yield count
+    for counter in counters:
+        counter.communicate(timeout=60)
 
 
 def photographs(folder: Path, each: int = 12) -> Path:
@@ -42,15 +86,7 @@ def photographs(folder: Path, each: int = 12) -> Path:
     return folder
 
 
-def counted(folder: Path, cache: Path, later: float = 60.0) -> list[str]:
-    code = _COUNTING.format(folder=str(folder), now=time.time() + later)
-    environment = {**os.environ, "GATE_RUNNER_CACHE": str(cache)}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
-    ).stdout.split()
-
-
-def test_load_opens_no_picture_and_a_digest_each_of_them_once(tmp_path: Path) -> None:
+def test_load_opens_no_picture_and_a_digest_each_of_them_once(tmp_path: Path, counted: Any) -> None:
     folder, cache = photographs(tmp_path / "p"), tmp_path / "cache"
     *opened, digest = counted(folder, cache)
     assert opened == ["0", "1", "36"]
@@ -68,7 +104,7 @@ def test_load_opens_no_picture_and_a_digest_each_of_them_once(tmp_path: Path) ->
     assert now != digest
 
 
-def test_new_files_and_a_home_that_cannot_be_written_are_hashed_each_time(tmp_path: Path) -> None:
+def test_new_files_and_a_home_that_cannot_be_written_are_hashed_each_time(tmp_path: Path, counted: Any) -> None:
     folder = photographs(tmp_path / "p")
     *opened, digest = counted(folder, tmp_path / "cache", later=0.0)  # they may change again within their time
     assert opened == ["0", "1", "36"]
