@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,6 +48,19 @@ def test_pairs_come_back_from_every_form(tmp_path, rows, form):
     files = sorted(path.relative_to(target) for path in target.rglob("*") if path.is_file())
     assert files == sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
     assert all((target / name).read_bytes() == (again / name).read_bytes() for name in files)
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_half_a_letter_is_kept_or_refused_by_name(tmp_path, rows, form):
+    broken = replace(rows[0], caption0="a cat\ud800")
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+        with pytest.raises(ValueError, match=r"caption_0 holds half a letter, which parquet has not: 'a cat\\ud800'"):
+            write_as([broken], tmp_path / "out", form)
+        assert not (tmp_path / "out").exists()
+    else:
+        target = write_as([broken], tmp_path / "out", form)
+        assert next(iter(read_any(target))).caption0 == "a cat\ud800"
 
 
 @pytest.mark.parametrize("form", WRITERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from eqben_builder.formats.row import PairRow, Picture, picture_at, text
 from eqben_builder.untrusted import json_lines, object_of, opened_zip
 from wary_files.durable import write_whole
 from wary_files.json_files import read_json
+from wary_files.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -190,7 +190,7 @@ def write_eqben(rows: Iterable[PairRow], folder: Path, form: str = "flat") -> Pa
         else:
             flat.append(pair)
     target = folder / "pairs.json"
-    text = json.dumps(by_video or flat, indent=1, ensure_ascii=False, default=str) + "\n"
+    text = json_text(by_video or flat, indent=1, default=str) + "\n"
     write_whole(target, text.encode("utf-8"), alone=True)
     return target
 

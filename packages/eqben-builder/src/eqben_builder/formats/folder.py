@@ -19,6 +19,7 @@ from eqben_builder.building.folder import (
 )
 from eqben_builder.formats.row import PairRow, encode_png
 from eqben_builder.writing import write_atomically
+from wary_files.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -39,7 +40,7 @@ def write_folder(rows: Iterable[PairRow], folder: Path) -> Path:
             files[name] = _store(folder / name, content if ending == ".png" else encode_png(picture.load()))
         if row.mask is not None and mask is not None:
             files[mask] = _store(folder / mask, row.mask.encoded()[0])
-    lines = "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
+    lines = "".join(f"{json_text(record)}\n" for record in records)
     write_atomically(folder / PAIRS, lines.encode())
     size = sum((folder / name).stat().st_size for name in files)
     files[PAIRS] = file_digest(folder / PAIRS)

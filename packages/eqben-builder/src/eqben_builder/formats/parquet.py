@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eqben_builder.formats.row import PairRow, Picture, text
 from eqben_builder.untrusted import object_of, parse_json
 from wary_files.limits import most, within
+from wary_files.text import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -72,8 +73,11 @@ def _columns(row: PairRow) -> dict[str, Any]:
             content, ending = picture.encoded()
             path = f"{row.id.replace('/', '_')}_{kind.removeprefix('image_')}{ending}"
             columns[kind] = {"bytes": content, "path": path}
-    extra = json.dumps(dict(row.extra), ensure_ascii=False, default=str)
+    extra = json_text(dict(row.extra), default=str)
     texts = (row.id, row.subset, row.aspect, row.caption0, row.caption1, extra)
+    for name, value in zip(_TEXTS, texts, strict=True):
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise ValueError(f"pair {row.id!r}: {name} holds half a letter, which parquet has not: {value!r:.80}")
     return columns | dict(zip(_TEXTS, texts, strict=True))
 
 
