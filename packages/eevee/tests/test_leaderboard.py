@@ -9,11 +9,13 @@ import warnings
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from eevee import Benchmark, EeveeError, Metric, Outcomes, ResultTable, load_table, rank_models, rank_outcomes
 from eevee.answers import leaderboard
 from eevee.answers.leaderboard import _strengths, _wins
 from eevee.cli import main
+from eevee.scorers.bordered import algebra_threads
 
 
 def table(values, name="made up"):
@@ -249,3 +251,18 @@ def slow_strengths(wins):
         if np.abs(step).max() < 1e-9:
             return strength
     raise AssertionError("the slow fit does not settle")
+
+
+def test_small_products_take_one_thread(monkeypatch):
+    """Two threads took 53 CPU seconds for 332 models on a busy machine, where one takes 3.4."""
+    threads, largest = [], leaderboard._largest_square
+
+    def noted(*arguments):
+        threads.append(algebra_threads())
+        return largest(*arguments)
+
+    monkeypatch.setattr(leaderboard, "_largest_square", noted)
+    with threadpool_limits(2, user_api="blas"):
+        rank_models(load_table("gate"), resamples=200)
+        assert algebra_threads() == 2
+    assert set(threads) == {1}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from eevee.errors import EeveeError
 from eevee.tables.serialization import Recorded, plain_data
@@ -146,10 +147,11 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
     mean = np.nanmean(np.where(comparable[:, None], differences, 0.0), axis=1)
     t = _t_of_pairs(np.where(measured, scores, 0.0)[None], measured)[0]
     largest = functools.partial(_largest_of_tasks, scores, seed)
-    signs = np.sign(mean).astype(np.int64) * _decided(t, largest, comparable, level, len(scores), resamples)
-    return _board(
-        table.name, "tasks", level, table.models, scores, first, second, signs, int((~comparable).sum()), seed
-    )
+    with threadpool_limits(1, user_api="blas"):  # products this small lose by more
+        signs = np.sign(mean).astype(np.int64) * _decided(t, largest, comparable, level, len(scores), resamples)
+        return _board(
+            table.name, "tasks", level, table.models, scores, first, second, signs, int((~comparable).sum()), seed
+        )
 
 
 @whole_numbers("resamples", "seed", error=EeveeError)
@@ -203,10 +205,11 @@ def rank_outcomes(
     errors = np.zeros((len(models), len(models)))
     errors[first, second] = spread
     largest = functools.partial(_largest_of_noise, _root(covariance), errors, seed)
-    signs = np.sign(mean).astype(np.int64) * _decided(
-        np.abs(t), largest, np.ones(len(mean), bool), level, len(models), resamples
-    )
-    return _board(", ".join(outcomes), "items", level, models, scores, first, second, signs, 0, seed)
+    with threadpool_limits(1, user_api="blas"):
+        signs = np.sign(mean).astype(np.int64) * _decided(
+            np.abs(t), largest, np.ones(len(mean), bool), level, len(models), resamples
+        )
+        return _board(", ".join(outcomes), "items", level, models, scores, first, second, signs, 0, seed)
 
 
 def _check(level: float, resamples: int) -> None:
