@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -193,6 +194,21 @@ def run_folder(path, spec, correct, digest="d", benchmark="micro/toy", test=None
     (path / "results" / "micro-toy.seed0.json").write_text(json.dumps(result))
     np.savez(path / "samples" / "micro-toy.seed0.npz", outcomes=correct)
     return str(path)
+
+
+def test_outcomes_that_are_missing_or_of_another_result_are_named(tmp_path):
+    _, _, values = drawn(models=6, items=60)
+    folders = [run_folder(tmp_path / f"r{i}", f"enc{i}", row) for i, row in enumerate(values)]
+    file, samples = tmp_path / "r0/results/micro-toy.seed0.json", tmp_path / "r0/samples/micro-toy.seed0.npz"
+    digest = hashlib.sha256(f"{values[0].dtype.str} {values[0].shape}".encode() + values[0].tobytes()).hexdigest()
+    file.write_text(json.dumps({**json.loads(file.read_text()), "samples_sha256": digest}))
+    assert read_outcomes(folders)["micro/toy"].models[0] == "enc0"
+    np.savez(samples, outcomes=values[0][::-1].copy())
+    with pytest.raises(EeveeError, match=r"micro-toy\.seed0\.npz does not belong to micro-toy\.seed0\.json"):
+        read_outcomes(folders)
+    samples.unlink()
+    with pytest.raises(EeveeError, match=r"micro-toy\.seed0\.npz is not there"):
+        read_outcomes(folders)
 
 
 def test_run_folders_to_a_file_of_items(tmp_path, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
@@ -210,3 +211,27 @@ def test_intervals_of_an_export_are_no_bounds_of_its_metrics(tmp_path):
     table = load_table(path)
     assert table.metrics[0].bounds is None
     assert table.values[:, 0].tolist() == [i / 10 for i in range(6)]
+
+
+def changed(file: Path, **fields: object) -> None:
+    """A result with other fields, and the digest of the first."""
+    content = json.loads(file.read_text())
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    file.write_text(json.dumps({**content, **fields, "digest": digest}))
+
+
+def test_results_that_are_not_the_folders_are_refused(runs: list[Path]) -> None:
+    file = runs[0] / "results" / "a.seed0.json"
+    before = file.read_text()
+    changed(file)
+    assert table_of_runs(runs).metric_ids == BENCHMARKS
+    changed(file, scores=[{"metric": "acc@1", "direction": "higher", "value": 0.99}])
+    with pytest.raises(EeveeError, match=r"a\.seed0\.json was changed after it was written"):
+        table_of_runs(runs)
+    file.write_text(json.dumps({**json.loads(before), "encoder": {"spec": "model1"}}))
+    with pytest.raises(EeveeError, match=r"a\.seed0\.json is of another encoder than its folder: spec 'model1'"):
+        table_of_runs(runs)
+    file.write_text(before)
+    (runs[0] / "results" / "a.seed0 (copy).json").write_text(before)
+    with pytest.raises(EeveeError, match=r"are of one benchmark and seed: remove the copy"):
+        table_of_runs(runs)

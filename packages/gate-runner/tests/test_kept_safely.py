@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from PIL import Image
 import gate_runner
 from gate_runner.errors import DataError, EncoderError, UsageError
 from gate_runner.exporting import export
+from gate_runner.runs.folder import RunFolder
+from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from gate_runner.tasks.recipes import augmentation_of, checked
@@ -263,8 +266,11 @@ def test_a_strangers_run_is_exported_into_the_folder_alone(tmp_path: Path) -> No
     run = write_run(tmp_path / "run", {"digits": 0.5})
     path = run / "manifest.json"
     manifest = json.loads(path.read_text())
-    manifest["identity"]["encoder"].update(fingerprint="../../../../../escaped", spec="../../escaped")
+    encoder = {"fingerprint": "../../../../../escaped", "spec": "../../escaped"}
+    manifest["identity"]["encoder"].update(encoder)
     path.write_text(json.dumps(manifest))
+    file = RunFolder(run).result_file("digits", 0)
+    file.write_text(replace(Result.from_file(file), encoder=encoder).to_json())
     for form in ("every-eval-ever", "model-card", "csv"):
         exported = export(read_run(run), form, tmp_path / "out" / "a" / "b" / form)
         assert all((tmp_path / "out" / "a" / "b" / form) in file.resolve().parents for file in exported.files)

@@ -295,6 +295,23 @@ def test_a_folder_in_the_place_of_what_is_removed_does_not_lose_the_result(lefto
     assert folder.finished("digits", 0) == stored
 
 
+@pytest.mark.parametrize("field", ["spec", "fingerprint"])
+def test_a_result_of_another_encoder_is_not_the_folders(field: str, tmp_path: Path) -> None:
+    """Folders that are copied into one another: the score stood under the name in the manifest."""
+    folder = RunFolder(write_run(tmp_path / "run", {"digits": 0.7}))
+    encoder = {"spec": "mine", "fingerprint": "a1"}
+    for path in (folder.manifest_file, folder.result_file("digits", 0)):
+        signed(path, lambda file: file.get("identity", file).update(encoder=encoder))
+    assert folder.finished("digits", 0) is not None
+    assert len(read_run(folder.path).results) == 1
+    signed(folder.result_file("digits", 0), lambda file: file["encoder"].update({field: "other"}))
+    with pytest.raises(DataError, match=rf"digits\.seed0\.json is of another encoder than its folder: {field} 'other'"):
+        read_run(folder.path)
+    with pytest.raises(DataError, match="is of another encoder than its folder"):
+        folder.finished("digits", 0)
+    assert folder.finished("digits", 0, recompute=True) is None
+
+
 @pytest.mark.parametrize("name", ["plan.json", "unfinished/digits.seed0.json"])
 def test_a_pipe_in_a_run_folder_is_not_waited_for(name: str, tmp_path: Path) -> None:
     (tmp_path / "unfinished").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +13,8 @@ import numpy as np
 from eevee.errors import EeveeError
 from eevee.items.outcomes import Outcomes
 from eevee.items.published import JOBLIB, is_unibench, read_joblib, read_unibench
-from eevee.tables.runs import run_folders
+from eevee.tables.runs import read_results, run_folders
 from wary_files.errors import DataError
-from wary_files.json_files import read_json
 from wary_files.limits import within
 
 if TYPE_CHECKING:
@@ -136,17 +136,18 @@ class _Part:
 
 def _read_run(path: Path) -> tuple[str, dict[str, _Part]]:
     """An encoder's name, and for each benchmark what it made of it (mean over seeds)."""
-    if not (path / "manifest.json").is_file():
-        raise EeveeError(f"{path}: holds no manifest.json; expected a folder that 'gate-runner run' wrote")
     try:
-        name = str(read_json(path / "manifest.json")["identity"]["encoder"]["spec"])
+        name, results = read_results(path)
         seeds: dict[str, list[_Part]] = {}
-        for file in sorted((path / "results").glob("*.json")):
-            result = read_json(file)
-            samples = path / "samples" / f"{file.stem}.npz"
-            if result["status"] != "ok" or not samples.is_file():
+        for file, result in results:
+            samples, digest = path / "samples" / f"{file.stem}.npz", result.get("samples_sha256", "")
+            if result["status"] != "ok" or not (digest or samples.is_file()):  # imported ones have no outcomes
                 continue
+            if not samples.is_file():
+                raise EeveeError(f"{samples} is not there, with the outcomes of {file.name}: copy the whole run folder")
             held = _arrays(samples)
+            if digest and "outcomes" in held and _digest(held["outcomes"]) != digest:
+                raise EeveeError(f"{samples} does not belong to {file.name}: its digest differs")
             values = held["outcomes"].astype(np.float64) if "outcomes" in held else np.zeros((0, 2))
             if result["settings"].get("items"):
                 raise EeveeError(f"{file}: holds outcomes of chosen items alone; expected a whole run")
@@ -169,6 +170,13 @@ def _read_run(path: Path) -> tuple[str, dict[str, _Part]]:
             raise EeveeError(f"{path}: the seeds of {key} were run on different data; expected the same test set")
         averaged[key] = replace(parts[0], values=np.mean([part.values for part in parts], axis=0))
     return name, averaged
+
+
+def _digest(outcomes: np.ndarray) -> str:
+    """The digest that gate-runner notes of outcomes: over their type, shape and values."""
+    digest = hashlib.sha256(f"{outcomes.dtype.str} {outcomes.shape}".encode())
+    digest.update(np.ascontiguousarray(outcomes).tobytes())
+    return digest.hexdigest()
 
 
 def _unit(values: np.ndarray, score: float) -> float:

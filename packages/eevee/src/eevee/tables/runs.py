@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,18 +69,46 @@ def run_folders(paths: Sequence[Path]) -> Sequence[Path]:
     return [path for path in paths if path not in strange]
 
 
+def read_results(folder: Path) -> tuple[str, list[tuple[Path, dict[str, Any]]]]:
+    """Return an encoder's name and its results with their files, as far as they are what gate-runner wrote there.
+
+    Raises:
+        EeveeError: no run folder, a result that was changed or that another file holds, too, or one of another encoder.
+    """
+    if not (folder / "manifest.json").is_file():
+        raise EeveeError(f"{folder}: holds no manifest.json; expected a folder that 'gate-runner run' wrote")
+    owner = read_json(folder / "manifest.json")["identity"]["encoder"]
+    results: list[tuple[Path, dict[str, Any]]] = []
+    first: dict[tuple[str, object], Path] = {}
+    for file in sorted((folder / "results").glob("*.json")):
+        result = read_json(file)
+        content = {key: value for key, value in result.items() if key != "digest"}
+        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        if digest != result.get("digest", digest):
+            raise EeveeError(f"{file} was changed after it was written: its digest does not fit")
+        for field in ("spec", "fingerprint"):
+            expected, given = owner.get(field), result.get("encoder", {}).get(field)
+            if None not in (expected, given) and expected != given:
+                raise EeveeError(
+                    f"{file} is of another encoder than its folder: {field} {given!r:.80}, and {expected!r:.80} in "
+                    "manifest.json; give each run a folder of its own"
+                )
+        unit = str(result["name"]), result.get("seed", file.stem)
+        if (twin := first.setdefault(unit, file)) is not file:
+            raise EeveeError(f"{file} and {twin.name} are of one benchmark and seed: remove the copy")
+        results.append((file, result))
+    return str(owner["spec"]), results
+
+
 def _read(folder: Path) -> tuple[str, dict[str, _Score], dict[str, str]]:
     """An encoder's name, its scores by benchmark, and the reasons of those that failed."""
     if folder.is_file():
         raise EeveeError(f"{folder} is a file, expected the folder of a run: a table is given by --table")
-    if not (folder / "manifest.json").is_file():
-        raise EeveeError(f"{folder}: holds no manifest.json; expected a folder that 'gate-runner run' wrote")
     seeds: dict[str, list[dict[str, Any]]] = {}
     failed: dict[str, str] = {}
     try:
-        name = str(read_json(folder / "manifest.json")["identity"]["encoder"]["spec"])
-        for file in sorted((folder / "results").glob("*.json")):
-            result = read_json(file)
+        name, results = read_results(folder)
+        for _, result in results:
             if result["status"] == "ok" and result["scores"]:
                 seeds.setdefault(str(result["name"]), []).append(result)
             else:

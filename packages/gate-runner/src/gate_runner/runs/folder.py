@@ -109,6 +109,8 @@ class RunFolder:
                 raise UsageError(
                     f"{path} is of {result.name} seed {result.seed}, not of {name} seed {seed}; choose another --output"
                 )
+            if self.manifest_file.exists():
+                refuse_other_encoder(path, result, read_manifest(self.manifest_file))
             if result.status == "ok":
                 self._check_samples(result)
         except DataError:
@@ -266,6 +268,22 @@ def read_manifest(path: Path) -> dict[str, Any]:
     validated(_Manifest, content, str(path))
     manifest: dict[str, Any] = content
     return manifest
+
+
+def refuse_other_encoder(path: Path, result: Result, manifest: Mapping[str, Any]) -> None:
+    """Refuse a result of another encoder than the folder's, as folders that are copied into one another hold.
+
+    Raises:
+        DataError: spec or weights differ; shows the file and both.
+    """
+    owner = manifest["identity"]["encoder"]
+    for field in ("spec", "fingerprint"):
+        first, second = owner.get(field), result.encoder.get(field)
+        if None not in (first, second) and first != second:
+            raise DataError(
+                f"{path} is of another encoder than its folder: {field} {str(second)[:80]!r}, and {str(first)[:80]!r} "
+                "in manifest.json; give each run a folder of its own"
+            )
 
 
 _OWN = (

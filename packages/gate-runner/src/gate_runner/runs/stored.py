@@ -24,6 +24,7 @@ from gate_runner.runs.folder import (
     read_predicted,
     read_samples,
     read_tested,
+    refuse_other_encoder,
 )
 from gate_runner.runs.results import Result, samples_digest
 from wary_files.limits import refuse_special
@@ -218,6 +219,7 @@ def read_run(path: Path) -> StoredRun:
         expected = folder.result_file(result.name, result.seed)
         if file != expected:  # a copy would count as one seed more
             raise DataError(f"{file} is of {result.name} seed {result.seed}, whose file is {expected.name}: remove it")
+        refuse_other_encoder(file, result, manifest)
         results.append(result)
     if not results:
         raise UsageError(f"{path} holds no results yet")
