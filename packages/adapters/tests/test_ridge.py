@@ -96,3 +96,16 @@ def test_features_in_half_precision_are_left_out_as_wide_ones(dtype: torch.dtype
     half, wide = leave_one_out(x, y), leave_one_out(x.float(), y)
     assert (half.score, half.penalty) == (wide.score, wide.penalty)
     assert torch.equal(half.outcomes, wide.outcomes)
+
+
+def test_targets_that_never_vary_count_nowhere_and_nan_is_refused() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 8, generator=generator)
+    y = x[:, :1] + 0.1 * torch.randn(60, 1, generator=generator)
+    for level in (0.0, 7.3, 1e4 + 0.3):
+        wider = torch.cat([y, torch.full((60, 1), level)], dim=1)
+        assert leave_one_out(x, wider).score == pytest.approx(leave_one_out(x, y).score, abs=1e-6)
+        assert leave_one_out(x, wider[:, 1:]).score == 0.0
+    for features, targets in ((x * torch.nan, y), (x, y * torch.inf)):
+        with pytest.raises(ValueError, match="hold NaN or infinity"):
+            leave_one_out(features, targets)

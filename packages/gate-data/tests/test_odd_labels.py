@@ -320,3 +320,14 @@ def test_a_torn_row_of_corrections_leaves_out_no_image(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("file,label,correction\n0.png,a\n")
     with pytest.raises(DataError, match=r"c\.csv, line 2: field 'correction' is missing, expected a class"):
         parts_of(own, tmp_path)
+
+
+def test_files_in_other_code_points_are_named_so(tmp_path: Path) -> None:
+    for at in range(6):
+        Image.new("RGB", (8, 8)).save(tmp_path / f"e\u0301{at}.png")
+    (tmp_path / "labels.csv").write_text(
+        "image,label\n" + "".join(f"\u00e9{at}.png,{at % 2}\n" for at in range(6)), encoding="utf-8"
+    )
+    own = OwnBenchmark.model_validate(guess(tmp_path).values)
+    with pytest.raises(DataError, match=r"there is 'e\\u03010\.png', which looks the same in other code points"):
+        originals_from(own, tmp_path / "benchmark.toml").check(tmp_path)

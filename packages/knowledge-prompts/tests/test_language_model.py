@@ -425,3 +425,15 @@ def test_the_command_sends_what_its_options_say(server, tmp_path, tiny_wordnet):
     for request in server.asked:
         assert request["max_completion_tokens"] == 900
         assert not {"max_tokens", "temperature", "stop"} & set(request)
+
+
+def test_a_model_that_gives_no_text_has_failed() -> None:
+    class Silent:
+        identity = "silent"
+
+        def complete(self, prompt: str) -> Any:
+            return None
+
+    source = GeneratedKnowledge(Silent(), {"owl": "A bird."}, items_per_class=1, wait=0)
+    assert source.items("hen") == []
+    assert "None of type NoneType; expected a text" in source.failed["hen"]

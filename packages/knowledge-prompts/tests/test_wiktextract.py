@@ -86,3 +86,10 @@ def test_a_line_without_an_end_is_refused(tmp_path, monkeypatch, packed):
     path.write_bytes(gzip.compress(content) if packed else content)
     with pytest.raises(KnowledgeFileError, match="line 2: a line of more than 10,000 bytes; expected one entry"):
         Wiktextract(path, ["tench"])
+
+
+def test_a_blank_definition_is_none(tmp_path):
+    path = tmp_path / "dump.jsonl"
+    senses = [{"glosses": ["  "]}, {"glosses": ["A female chicken."]}]
+    path.write_text(json.dumps({"word": "hen", "lang_code": "en", "pos": "noun", "senses": senses}))
+    assert Wiktextract(path, ["hen"]).items("hen") == ["A female chicken."]

@@ -99,6 +99,11 @@ def leave_one_out(features: Float[Tensor, "n d"], targets: Int[Tensor, " n"] | F
     the smaller of $X^T X$ and $X X^T$ serves all penalties. Targets are classes, integers; or numbers, of which each
     column counts alike.
 
+    A column of numbers that never vary is not counted: nothing can be learnt of it. Without any other, the score is 0.
+
+    Raises:
+        ValueError: other numbers of samples and targets, fewer than 2, one class only, or NaN or infinity.
+
     Source: Allen's PRESS, Technometrics 16, 1974; as in scikit-learn's `RidgeClassifierCV` without intercepts of its
     own.
     """
@@ -118,8 +123,12 @@ def leave_one_out(features: Float[Tensor, "n d"], targets: Int[Tensor, " n"] | F
     spread = x.std(dim=0, correction=0)
     varies = spread > _FLAT * features.abs().amax(dim=0)
     x = x[:, varies] / spread[varies] if bool(varies.any()) else torch.zeros_like(x[:, :1])
+    for name, rows in (("features", features), ("targets", outputs)):
+        if not bool(torch.isfinite(rows).all()):
+            raise ValueError(f"{name} hold NaN or infinity")
     centre = outputs.mean(dim=0)
     y = outputs - centre
+    varied = y.square().mean(dim=0).sqrt() > _FLAT * outputs.abs().amax(dim=0)
     values, basis = _spectrum(x)
     turned, squares, share = basis.T @ y, basis.square(), float(values.sum()) / max(1, min(x.shape))
     best: LeftOut | None = None
@@ -133,7 +142,7 @@ def leave_one_out(features: Float[Tensor, "n d"], targets: Int[Tensor, " n"] | F
         else:
             outcomes = (predicted - y).square().mean(dim=1)
             errors = (predicted - y).square().mean(dim=0) / y.square().mean(dim=0).clamp_min(1e-12)
-            score = float(1 - errors.mean())
+            score = float(1 - errors[varied].mean()) if bool(varied.any()) else 0.0
         if best is None or score > best.score:
             best = LeftOut(score, penalty, outcomes)
     assert best is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -163,17 +164,28 @@ def hidden_labels(labels: Sequence[str], entries: Sequence[Entry]) -> None:
 
 
 def nearly_there(path: str) -> str:
-    """Return the file beside a path that differs in case or ending alone; empty without one."""
+    """Return the file beside a path that differs in case, code points or ending alone; empty without one."""
     folder, name = os.path.split(path)
     try:
         beside = sorted(os.listdir(folder or "."))  # noqa: PTH208 - names alone are wanted
     except (OSError, ValueError):
         return ""
-    wanted = name.casefold()
-    by_case = (entry for entry in beside if entry.casefold() == wanted)
+    beside.sort(key=lambda entry: not in_other_code_points(entry, name))
+    wanted = composed(name).casefold()
+    by_case = (entry for entry in beside if composed(entry).casefold() == wanted)
     stems = {wanted, os.path.splitext(wanted)[0]}  # noqa: PTH122 - text
     by_end = (entry for entry in beside if os.path.splitext(entry.casefold())[0] in stems)  # noqa: PTH122
     return next(by_case, "") or next(by_end, "")
+
+
+def composed(name: str) -> str:
+    """Return a name whose letters are in one code point each, as far as there are such; macOS writes them in parts."""
+    return unicodedata.normalize("NFC", name)
+
+
+def in_other_code_points(first: str, second: str) -> bool:
+    """Whether two names look the same and are not."""
+    return first != second and composed(first) == composed(second)
 
 
 def deeper(own: OwnBenchmark, folder: Path) -> Iterator[str]:

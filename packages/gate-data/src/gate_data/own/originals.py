@@ -25,7 +25,7 @@ from gate_data.own.columns import TABLES
 from gate_data.own.corrections import Correction, corrected, read_corrections
 from gate_data.own.entries import entries_of
 from gate_data.own.entry import Entry
-from gate_data.own.odd import deeper, hidden_labels, nearly_there, odd_labels
+from gate_data.own.odd import deeper, hidden_labels, in_other_code_points, nearly_there, odd_labels
 from gate_data.own.reading import read_benchmark
 from gate_data.own.slicing import refuse_missing_twice, refuse_slices, sliced_by, with_exif
 from gate_data.own.spec import CAPTIONED, OwnBenchmark
@@ -219,6 +219,8 @@ def _with_files(
     hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
     if not hint and (near := nearly_there(next(iter(missing)))):
         hint = f"; there is {near}: names have to agree in case and ending"
+        if in_other_code_points(near, Path(next(iter(missing))).name):
+            hint = f"; there is {near!a}, which looks the same in other code points: write names as the files have them"
     raise DataError(f"{len(missing)} of {len(wanted)} files are not there: {first}{hint}")
 
 

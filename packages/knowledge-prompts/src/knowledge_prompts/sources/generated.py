@@ -231,6 +231,8 @@ class GeneratedKnowledge:
 
 def check_answer(text: str, class_name: str) -> str:
     r"""The first line of an answer, if it is an explanation at all."""
+    if not isinstance(text, str):
+        raise LanguageModelError(f"nonsense, {text!r:.60} of type {type(text).__name__}; expected a text")
     lines = text.strip().splitlines()
     answer = " ".join(lines[0].split()) if lines else ""
     answer = answer.removeprefix("A:").strip()

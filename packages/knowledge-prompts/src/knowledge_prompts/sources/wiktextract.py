@@ -119,7 +119,7 @@ def _glosses(path: str | Path, number: int, entry: dict[str, Any]) -> Iterator[s
         if not isinstance(tags, list):
             raise complaint(path, number, f"field 'tags' is {tags!r:.60}; expected a list of texts")
         # A nested sense lists its parents first: the last one is the definition.
-        if glosses and not any(tag in _INFLECTED for tag in tags):
+        if glosses and glosses[-1].strip() and not any(tag in _INFLECTED for tag in tags):
             yield glosses[-1]
 
 
