@@ -266,3 +266,13 @@ def test_small_products_take_one_thread(monkeypatch):
         rank_models(load_table("gate"), resamples=200)
         assert algebra_threads() == 2
     assert set(threads) == {1}
+
+
+def test_a_result_does_not_take_the_place_of_the_table(tmp_path, capsys):
+    table = tmp_path / "scores.csv"
+    table.write_text("model,one,two,three\n" + "".join(f"m{i},.{i},.{9 - i},.5\n" for i in range(1, 9)))
+    content = table.read_bytes()
+    for command in (["rank", str(table)], ["check", "--table", str(table)]):
+        assert main([*command, "--direction", "higher", "--json", str(table)]) == 2
+        assert "scores.csv is read here" in capsys.readouterr().err
+    assert table.read_bytes() == content

@@ -86,6 +86,17 @@ def test_pairs_are_built_checked_converted_and_scored(here, capsys):
     assert np.load(here / "s.npz")["scores"].shape == (5, 2, 2)
 
 
+def test_a_page_takes_the_place_of_nothing_else(here, capsys):
+    call(capsys, "build", "micro", "pairs", "--pairs", 1, "--size", 32, "--workers", 1)
+    content = (here / "pairs" / "pairs.jsonl").read_bytes()
+    for command in (["review", "pairs"], ["score", "pairs", "--encoder", "own_eqben_models:load", "--page"]):
+        status, _, err = call(capsys, *command, "pairs/pairs.jsonl")
+        assert (status, "expected a name that ends in .html" in err) == (2, True)
+    assert (here / "pairs" / "pairs.jsonl").read_bytes() == content
+    arguments = ["score", "pairs", "--encoder", "own_eqben_models:load", "--save", "s.html", "--page", "s.html"]
+    assert "both s.html" in call(capsys, *arguments)[2]
+
+
 def test_a_verified_folder_that_was_changed_ends_with_status_1(here, capsys):
     call(capsys, "build", "micro", "pairs", "--pairs", 1, "--size", 32, "--workers", 1)
     next((here / "pairs" / "images").rglob("*.png")).unlink()

@@ -161,6 +161,16 @@ def test_a_model_card_is_read_back_by_the_hubs_reader(run: StoredRun, tmp_path: 
         hub.ModelCard.load(path)
 
 
+def test_a_users_readme_is_not_lost_to_a_model_card(run: StoredRun, tmp_path: Path) -> None:
+    pytest.importorskip("huggingface_hub")
+    (tmp_path / "README.md").write_text("# My project\n")
+    with pytest.raises(UsageError, match=r"README.md is no model card of gate-runner's"):
+        export(run, "model-card", tmp_path)
+    assert (tmp_path / "README.md").read_text() == "# My project\n"
+    for _ in range(2):  # its own card is renewed
+        export(run, "model-card", tmp_path / "card")
+
+
 def test_a_name_that_would_break_the_table_is_escaped(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "b", {"digits": 0.5}, encoder="m:f", note="a|b<script>")
     pytest.importorskip("huggingface_hub")

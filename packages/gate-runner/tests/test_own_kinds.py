@@ -232,6 +232,10 @@ def test_features_in_a_file_and_predictions_scored_by_a_table(
     assert "p.csv, 20 images" in out
     assert command(*predict[:-1], mine, "--output", tmp_path / "p2.csv") == 0  # the folder, as `adapt probe` takes it
     assert f"accuracy {right:.4f} [" in capsys.readouterr().out
+    table = (mine / "labels.csv").read_bytes()
+    assert command(*predict, "--output", mine / "labels.csv") == 2
+    assert "labels.csv is read here, as labels" in capsys.readouterr().err
+    assert (mine / "labels.csv").read_bytes() == table
     assert command("export", tmp_path / "head", "--to", "csv") == 2
     assert "gate-runner adapt export" in capsys.readouterr().err
     (mine / "labels.csv").write_text("image,label\nimg/dark0.png,zebra\nimg/light0.png,dark\n")

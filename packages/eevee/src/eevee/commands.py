@@ -11,6 +11,8 @@ from eevee.errors import EeveeError
 from eevee.tables.holdout import group_twins
 from eevee.tables.loading import SHIPPED, join_tables, load_table
 from eevee.tables.reading import Layout
+from wary_files.errors import UsageError
+from wary_files.folders import refuse_over_inputs
 from wary_files.text import printable_json
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ AUTO = "auto"
 
 def run(options: argparse.Namespace) -> int:
     """Run the command that was parsed and return its exit code."""
+    try:
+        refuse_over_inputs(vars(options))
+    except UsageError as error:
+        raise EeveeError(str(error)) from None
     if options.command in ("items", "rank"):
         return _finish(options, *{"items": _items, "rank": _rank}[options.command](options))
     table = _table(options)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eqben_builder.commands.models import Models
+from wary_files.folders import refuse_over_inputs, require_ending
 from wary_files.stopping import stoppable
 from wary_files.text import printable
 
@@ -30,6 +31,7 @@ def make_app(models: Models | None = None) -> typer.Typer:
     """
     try:
         import typer
+        from typer.core import TyperCommand
     except ImportError as error:
         raise ImportError("the command line needs typer: pip install 'eqben-builder[cli]'") from error
 
@@ -44,13 +46,23 @@ def make_app(models: Models | None = None) -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.command()(build)
-    app.command()(verify)
-    app.command("score")(score_with(models or Models()))
-    app.command("ground")(ground_with(models or Models()))
-    app.command()(review)
-    app.command("apply-votes")(apply_votes)
-    app.command()(convert)
+
+    class Guarded(TyperCommand):
+        """A command that does not write over a file that it reads, nor a page over a file of another kind."""
+
+        def invoke(self, ctx: Any) -> Any:
+            refuse_over_inputs(ctx.params)
+            if ctx.params.get("page"):
+                require_ending("page", ctx.params["page"], ".html", ".htm")
+            return super().invoke(ctx)
+
+    app.command(cls=Guarded)(build)
+    app.command(cls=Guarded)(verify)
+    app.command("score", cls=Guarded)(score_with(models or Models()))
+    app.command("ground", cls=Guarded)(ground_with(models or Models()))
+    app.command(cls=Guarded)(review)
+    app.command("apply-votes", cls=Guarded)(apply_votes)
+    app.command(cls=Guarded)(convert)
     return app
 
 

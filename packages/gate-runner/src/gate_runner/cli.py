@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from gate_data.imports import named
 from gate_runner.__about__ import __version__
@@ -19,12 +19,13 @@ from gate_runner.commands.data import check_data, new
 from gate_runner.commands.finetune import finetune
 from gate_runner.commands.importing import import_
 from gate_runner.commands.listing import env
+from gate_runner.commands.options import Guarded
 from gate_runner.commands.results import compare, export, forecast, power, report, trade, upload
 from gate_runner.commands.run import plan, run
 from wary_files.stopping import stoppable
 
 
-class Panels(TyperCommand):
+class Panels(Guarded):
     """A command whose ``--help`` lists its options under headings, what everybody needs first; errors stay one line."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -87,21 +88,21 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("new")(new)
+app.command("new", cls=Guarded)(new)
 app.command("run", cls=Panels)(run)
 app.command("plan", cls=Panels)(plan)
-app.command("check-data")(check_data)
-app.command("choose")(choose)
-app.command("compare")(compare)
-app.command("finetune")(finetune)
+app.command("check-data", cls=Guarded)(check_data)
+app.command("choose", cls=Guarded)(choose)
+app.command("compare", cls=Guarded)(compare)
+app.command("finetune", cls=Guarded)(finetune)
 app.command("trade", cls=Panels)(trade)
-app.command("report")(report)
-app.command("export")(export)
-app.command("import")(import_)
-app.command("upload")(upload)
-app.command("power")(power)
-app.command("forecast")(forecast)
-app.command("env")(env)
+app.command("report", cls=Guarded)(report)
+app.command("export", cls=Guarded)(export)
+app.command("import", cls=Guarded)(import_)
+app.command("upload", cls=Guarded)(upload)
+app.command("power", cls=Guarded)(power)
+app.command("forecast", cls=Guarded)(forecast)
+app.command("env", cls=Guarded)(env)
 for name, where, about in (
     ("ls", "listing:app", "List what there is: sets, tasks, settings, …"),
     ("prompts", "libraries:prompts", "Class prompts with and without knowledge."),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vision_features.__about__ import __version__
+from wary_files.folders import refuse_over_inputs, require_ending
 from wary_files.stopping import stoppable
 from wary_files.text import printable
 
@@ -57,6 +58,7 @@ def _export(options: argparse.Namespace) -> int:
     from vision_features.heads import load_head
     from vision_features.heads.onnx import export_onnx, steps_before
 
+    require_ending("output", options.output, ".onnx")
     head = load_head(options.head, encoder=options.encoder, device="cpu")
     worst = export_onnx(head, options.output)
     sys.stdout.write(f"wrote {options.output}: probabilities within {worst:.1g} of torch\n")
@@ -98,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can fix is one line, and the exit status 2."""
     try:
         options = parser().parse_args(arguments)
+        refuse_over_inputs(vars(options))
         with stoppable("vision-features"):
             status: int = options.run(options)
     except (ValueError, OSError, ImportError) as error:

@@ -7,13 +7,17 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from wary_files.durable import replace_folder, write_whole
-from wary_files.errors import StorageError
+from wary_files.errors import StorageError, UsageError
 from wary_files.locks import held
 
 _LONGEST_WRITE = 600.0
 """Seconds that another process may take to write a folder that this one writes next."""
+
+OUTPUTS = ("output", "page", "json", "save", "figure", "html")
+"""What commands call the options that they write to."""
 
 Content = bytes | Callable[[Path], bytes | None]
 """A file's bytes; or what gives them, or writes them to the path itself, once the files before it are there."""
@@ -52,6 +56,59 @@ def write_folder(folder: Path, files: Mapping[str, Content]) -> None:
             raise StorageError.about(folder, error) from error
         finally:
             discard(beside)
+
+
+def refuse_over_inputs(options: Mapping[str, Any]) -> None:
+    """Refuse a command's output that is a file which the command reads, or writes twice: one would be lost.
+
+    Args:
+        options: what was given, by name; `OUTPUTS` are written, and what else names a file is read.
+
+    Raises:
+        UsageError: an output is an input, or another output; shows both names.
+
+    Example:
+        >>> refuse_over_inputs({"labels": "/no/such.csv", "output": "/no/such.csv"})  # no file is lost
+    """
+    read = [
+        (name, Path(value))
+        for name, values in options.items()
+        if name not in OUTPUTS
+        for value in (values if isinstance(values, list | tuple) else [values])
+        if isinstance(value, str | Path) and _is_file(value)
+    ]
+    written: dict[Path, str] = {}
+    for name in OUTPUTS:
+        output = options.get(name)
+        if not isinstance(output, str | Path) or output == "-":
+            continue
+        other = written.setdefault(Path(output).absolute(), name)
+        if other != name:
+            raise UsageError(f"--{other} and --{name} are both {output}: one would be lost; name another file")
+        for other, path in read if _is_file(output) else []:
+            if path.samefile(output):
+                raise UsageError(f"--{name} {output} is read here, as {other}: it would be lost; name another file")
+
+
+def require_ending(option: str, path: Path, *endings: str) -> None:
+    """Refuse a file to be written that is not called what it will be: it may be a file of another kind.
+
+    Raises:
+        UsageError: the name has none of the endings; shows it.
+
+    Example:
+        >>> require_ending("--page", Path("pairs.html"), ".html", ".htm")
+    """
+    if path.suffix.casefold() not in endings:
+        raise UsageError(f"{option} {path}: expected a name that ends in {' or '.join(endings)}")
+
+
+def _is_file(value: str | Path) -> bool:
+    """Whether an option's value names a file; most are no path at all."""
+    try:
+        return Path(value).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def write(path: Path, content: bytes, *, follow: bool = False) -> None:

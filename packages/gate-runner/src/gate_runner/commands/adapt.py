@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gate_runner.commands.options import RunFolder
+from gate_runner.commands.options import Guarded, RunFolder
 from gate_runner.settings.signatures import with_options
 from gate_runner.terminal import echo
 
@@ -123,7 +123,7 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
         head = save or done.heads[0]
         echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")
 
-    app.command(method, help=text)(command)
+    app.command(method, help=text, cls=Guarded)(command)
 
 
 _adaptation(
@@ -158,7 +158,7 @@ _adaptation(
 )  # fmt: skip
 
 
-@app.command()
+@app.command(cls=Guarded)
 def predict(
     head: Annotated[Path, typer.Argument(metavar="HEAD", help="A folder that 'adapt … --save' wrote.")],
     images: Annotated[
@@ -257,7 +257,7 @@ def predict(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=Guarded)
 def embed(
     images: Source,
     output: Annotated[Path, typer.Option(help="A .npz or .parquet file: files, splits, labels and features.")],
@@ -285,7 +285,7 @@ def embed(
     echo(f"wrote {output}, {count} images")
 
 
-@app.command()
+@app.command(cls=Guarded)
 def export(
     head: Annotated[Path, typer.Argument(metavar="HEAD", help="A folder that 'adapt … --save' wrote.")],
     output: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="ONNX file to write.")],
@@ -297,7 +297,9 @@ def export(
     """
     from vision_features.heads import load_head
     from vision_features.heads.onnx import export_onnx, steps_before
+    from wary_files.folders import require_ending
 
+    require_ending("FILE", output, ".onnx")
     loaded = load_head(head, encoder=encoder, device="cpu")
     worst = export_onnx(loaded, output)
     height, width = loaded.encoder.shape[1:]

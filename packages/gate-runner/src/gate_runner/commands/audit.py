@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.commands.options import AsJson
+from gate_runner.commands.options import AsJson, Guarded
 from gate_runner.terminal import echo, echo_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ WAIT = 30.0
 """Seconds for which another writer of the same decisions is waited for."""
 
 
-@app.command("page")
+@app.command("page", cls=Guarded)
 def page(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     output: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("audit.html"),
@@ -37,8 +37,9 @@ def page(
     from gate_runner.reports.audit import audit_page
     from gate_runner.runs.folder import refuse_in_run
     from gate_runner.runs.stored import explain_malformed, read_runs
-    from wary_files.folders import write
+    from wary_files.folders import require_ending, write
 
+    require_ending("--output", output, ".html", ".htm")
     refuse_in_run(output)
     runs = read_runs([run])
     with explain_malformed(runs):
@@ -53,7 +54,7 @@ def page(
     echo(f"wrote {output} with {made.shown:,} images; then: gate-runner audit apply TABLE FOLDER")
 
 
-@app.command("apply")
+@app.command("apply", cls=Guarded)
 def apply(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="The table of decisions that the page downloaded.")],
     data: Annotated[Path, typer.Argument(metavar="FOLDER|benchmark.toml", help="The data set that it is about.")],

@@ -142,6 +142,9 @@ def export(
             raise DataError(
                 f"{folder / path} is a link that leads out of {inside}: remove it, or choose another --output"
             )
+    card = folder / "README.md"
+    if "README.md" in files.contents and card.is_file() and "- gate-runner\n" not in card.read_text("utf-8", "replace"):
+        raise UsageError(f"{card} is no model card of gate-runner's and would be lost: choose another --output")
     written = []
     with held(folder / ".export.lock"):
         for path, text in files.contents.items():
