@@ -276,3 +276,5 @@ def test_a_result_does_not_take_the_place_of_the_table(tmp_path, capsys):
         assert main([*command, "--direction", "higher", "--json", str(table)]) == 2
         assert "scores.csv is read here" in capsys.readouterr().err
     assert table.read_bytes() == content
+    assert main(["select", "-k", "2", "--table", str(table), "--direction", "higher", "--json", str(tmp_path)]) == 2
+    assert "is a folder; expected a file in it" in capsys.readouterr().err

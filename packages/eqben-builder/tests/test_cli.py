@@ -95,6 +95,7 @@ def test_a_page_takes_the_place_of_nothing_else(here, capsys):
     assert (here / "pairs" / "pairs.jsonl").read_bytes() == content
     arguments = ["score", "pairs", "--encoder", "own_eqben_models:load", "--save", "s.html", "--page", "s.html"]
     assert "both s.html" in call(capsys, *arguments)[2]
+    assert "there is no folder none" in call(capsys, *arguments[:4], "--save", "none/s.npz")[2]
 
 
 def test_a_verified_folder_that_was_changed_ends_with_status_1(here, capsys):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from wary_files.errors import UsageError
-from wary_files.folders import refuse_over_inputs, require_ending
+from wary_files.folders import refuse_over_inputs, require_ending, require_place
 
 
 def test_an_output_that_is_read_is_refused_by_both_names(tmp_path: Path) -> None:
@@ -35,3 +35,11 @@ def test_a_page_is_called_one() -> None:
     require_ending("--page", Path("a.HTML"), ".html", ".htm")
     with pytest.raises(UsageError, match=r"--page eq/pairs.jsonl: expected a name that ends in .html or .htm"):
         require_ending("--page", Path("eq/pairs.jsonl"), ".html", ".htm")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_work(tmp_path: Path) -> None:
+    require_place("--json", tmp_path / "a.json")
+    with pytest.raises(UsageError, match=r"is a folder; expected a file in it"):
+        require_place("--json", tmp_path)
+    with pytest.raises(UsageError, match=r"--json .*a.json: there is no folder .*none; make it first"):
+        require_place("--json", tmp_path / "none" / "a.json")

@@ -12,7 +12,7 @@ from eevee.tables.holdout import group_twins
 from eevee.tables.loading import SHIPPED, join_tables, load_table
 from eevee.tables.reading import Layout
 from wary_files.errors import UsageError
-from wary_files.folders import refuse_over_inputs
+from wary_files.folders import refuse_over_inputs, require_place
 from wary_files.text import printable_json
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the command that was parsed and return its exit code."""
     try:
         refuse_over_inputs(vars(options))
+        if options.json and options.json != "-":
+            require_place("--json", Path(options.json))
     except UsageError as error:
         raise EeveeError(str(error)) from None
     if options.command in ("items", "rank"):

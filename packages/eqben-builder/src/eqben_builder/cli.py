@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.commands.models import Models
-from wary_files.folders import refuse_over_inputs, require_ending
+from wary_files.folders import refuse_over_inputs, require_ending, require_place
 from wary_files.stopping import stoppable
 from wary_files.text import printable
 
@@ -52,6 +52,9 @@ def make_app(models: Models | None = None) -> typer.Typer:
 
         def invoke(self, ctx: Any) -> Any:
             refuse_over_inputs(ctx.params)
+            for name in ("page", "save"):
+                if ctx.params.get(name):
+                    require_place(name, ctx.params[name])
             if ctx.params.get("page"):
                 require_ending("page", ctx.params["page"], ".html", ".htm")
             return super().invoke(ctx)

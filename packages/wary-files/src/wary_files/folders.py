@@ -103,6 +103,21 @@ def require_ending(option: str, path: Path, *endings: str) -> None:
         raise UsageError(f"{option} {path}: expected a name that ends in {' or '.join(endings)}")
 
 
+def require_place(option: str, path: Path) -> None:
+    """Refuse a file to be written that is a folder, or whose folder is not there, before anything is computed for it.
+
+    Raises:
+        UsageError: so it is; shows the path.
+
+    Example:
+        >>> require_place("--json", Path("result.json"))
+    """
+    if path.is_dir():
+        raise UsageError(f"{option} {path} is a folder; expected a file in it")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}; make it first")
+
+
 def _is_file(value: str | Path) -> bool:
     """Whether an option's value names a file; most are no path at all."""
     try:

@@ -204,10 +204,12 @@ def predict(
         write_json_lines,
     )
     from wary_files.durable import opened_whole
+    from wary_files.folders import require_place
 
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl"):
         raise UsageError(f"--output {output} must end in .csv or .jsonl")
     if output is not None:
+        require_place("--output", output)
         refuse_in_run(output)
     true = true_labels(labels, target) if labels is not None else {}
     if target and labels is None:
