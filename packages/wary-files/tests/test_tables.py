@@ -43,7 +43,21 @@ def test_rows_behind_a_quote_are_found_wherever_the_column_of_names_stands(
         ["a.png", 'one "quoted" word, 5"', "b"],
         ["a.png", "line\r\n"],
         ["owl", "text\nowl, that is all"],
+        ["cat", "Cat", "small,\nred, brown\nand white"],
+        ["cat", "Cat", "1,000 of them\n2,000 of others,or 3"],
+        ["cat", "it says\nleft,right\nand no more"],
     ],
 )
 def test_texts_of_several_lines_pass(cells: list[str]) -> None:
     assert held_row(cells) == ""
+
+
+@pytest.mark.parametrize("quoted", ["description", "alias"])
+def test_rows_of_words_behind_a_quote_are_found(quoted: str) -> None:
+    rows = [["cat", "Cat", "12 inch pet"], ["dog", "Dog", "a hound"], ["owl", "Owl", "13 inch"], ["fox", "Fox", "red"]]
+    if quoted == "alias":
+        rows = [[name, text] for name, _, text in rows]
+    rows[0][-1], rows[2][-1] = '"12 inch pet', '13 inch"'
+    wrong, after = read("\n".join(map(",".join, rows)))
+    assert held_row(wrong).startswith("dog,")
+    assert not held_row(after)
