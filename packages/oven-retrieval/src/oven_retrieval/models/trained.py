@@ -260,7 +260,7 @@ def write_predictions(
     A question without an answer (there is no entity) has null as its id and score. The file appears when it is whole.
 
     Example:
-        >>> import tempfile
+        >>> import json, tempfile
         >>> from types import SimpleNamespace
         >>> first = Ranking(np.array([[0]]), np.array([[0.9]], np.float32))
         >>> kb = SimpleNamespace(ids=["Q1"], names=["Duck"])
