@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from gate_data.imports import named
 from gate_runner.__about__ import __version__
@@ -19,10 +19,19 @@ from gate_runner.commands.data import check_data, new
 from gate_runner.commands.finetune import finetune
 from gate_runner.commands.importing import import_
 from gate_runner.commands.listing import env
-from gate_runner.commands.options import Guarded
 from gate_runner.commands.results import compare, export, forecast, power, report, trade, upload
 from gate_runner.commands.run import plan, run
+from wary_files.folders import refuse_over_inputs
 from wary_files.stopping import stoppable
+
+
+class Guarded(TyperCommand):
+    """A command that does not write over a file that it reads."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, unless one of its outputs is one of its inputs."""
+        refuse_over_inputs(ctx.params)
+        return super().invoke(ctx)
 
 
 class Panels(Guarded):
@@ -65,7 +74,10 @@ def lazy(where: str) -> type[TyperGroup]:
             if not self.commands:
                 from typer.main import get_group
 
-                self.commands = get_group(named(where)).commands
+                application = named(where)
+                for command in application.registered_commands:
+                    command.cls = Guarded
+                self.commands = get_group(application).commands
 
         def list_commands(self, ctx: Any) -> list[str]:
             """Their names."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gate_runner.commands.options import Guarded, RunFolder
+from gate_runner.commands.options import RunFolder
 from gate_runner.settings.signatures import with_options
 from gate_runner.terminal import echo
 
@@ -123,7 +123,7 @@ def _adaptation(method: Literal["zeroshot", "probe", "finetune"], text: str, *se
         head = save or done.heads[0]
         echo(f"kept in {head}: gate-runner adapt predict {head} IMAGES…")
 
-    app.command(method, help=text, cls=Guarded)(command)
+    app.command(method, help=text)(command)
 
 
 _adaptation(
@@ -158,7 +158,7 @@ _adaptation(
 )  # fmt: skip
 
 
-@app.command(cls=Guarded)
+@app.command()
 def predict(
     head: Annotated[Path, typer.Argument(metavar="HEAD", help="A folder that 'adapt … --save' wrote.")],
     images: Annotated[
@@ -259,7 +259,7 @@ def predict(
         raise typer.Exit(1)
 
 
-@app.command(cls=Guarded)
+@app.command()
 def embed(
     images: Source,
     output: Annotated[Path, typer.Option(help="A .npz or .parquet file: files, splits, labels and features.")],
@@ -287,7 +287,7 @@ def embed(
     echo(f"wrote {output}, {count} images")
 
 
-@app.command(cls=Guarded)
+@app.command()
 def export(
     head: Annotated[Path, typer.Argument(metavar="HEAD", help="A folder that 'adapt … --save' wrote.")],
     output: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="ONNX file to write.")],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gate_runner.commands.options import AsJson, Guarded
+from gate_runner.commands.options import AsJson
 from gate_runner.terminal import echo, echo_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ WAIT = 30.0
 """Seconds for which another writer of the same decisions is waited for."""
 
 
-@app.command("page", cls=Guarded)
+@app.command("page")
 def page(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     output: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("audit.html"),
@@ -54,7 +54,7 @@ def page(
     echo(f"wrote {output} with {made.shown:,} images; then: gate-runner audit apply TABLE FOLDER")
 
 
-@app.command("apply", cls=Guarded)
+@app.command("apply")
 def apply(
     table: Annotated[Path, typer.Argument(metavar="TABLE", help="The table of decisions that the page downloaded.")],
     data: Annotated[Path, typer.Argument(metavar="FOLDER|benchmark.toml", help="The data set that it is about.")],

@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
-
-from wary_files.folders import refuse_over_inputs
-
-
-class Guarded(TyperCommand):
-    """A command that does not write over a file that it reads."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command, unless one of its outputs is one of its inputs."""
-        refuse_over_inputs(ctx.params)
-        return super().invoke(ctx)
-
 
 RunFolder = Annotated[Path | None, typer.Option("--output", help="Run folder; runs/ENCODER by default.")]
 _FILES = "Settings, output"
