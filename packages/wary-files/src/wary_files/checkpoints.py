@@ -11,7 +11,7 @@ _NAMED = 3
 
 
 def whole(
-    load: Callable[..., Any], place: str, *, optional: Sequence[str] = (), **options: Any
+    load: Callable[..., Any], source: str, *, optional: Sequence[str] = (), **options: Any
 ) -> tuple[Any, set[str]]:
     """Load a model of transformers or diffusers whose checkpoint holds every weight.
 
@@ -19,7 +19,7 @@ def whole(
 
     Args:
         load: a class's ``from_pretrained``.
-        place: the folder, or the id on the hub.
+        source: the folder, or the id on the hub.
         optional: beginnings of the names of weights that may be missing, such as ``pooler.``.
         options: further arguments of ``load``.
 
@@ -30,7 +30,7 @@ def whole(
     Raises:
         DataError: the checkpoint lacks other weights; the first three are named.
     """
-    model, report = load(place, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **options)
+    model, report = load(source, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **options)
     missing = set(report["missing_keys"])
     weights = dict(model.named_parameters(remove_duplicate=False))
     loaded = {id(weight) for name, weight in weights.items() if name not in missing}
@@ -39,5 +39,5 @@ def whole(
         more = f" and {len(absent) - _NAMED:,} more" if len(absent) > _NAMED else ""
         named = f"{', '.join(absent[:_NAMED])}{more}"
         part = f"/{options['subfolder']}" if "subfolder" in options else ""
-        raise DataError(f"{place}{part} lacks weights of {type(model).__name__}: {named}; they would be random")
+        raise DataError(f"{source}{part} lacks weights of {type(model).__name__}: {named}; they would be random")
     return model, random

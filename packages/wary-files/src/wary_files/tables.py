@@ -26,34 +26,34 @@ def held_row(cells: Sequence[str], delimiter: str = ",") -> str:
         >>> held_row(["cat", "Cat", "12 inch\ndog,Dog,a hound\nowl,Owl,13 inch"])
         'dog,Dog,a hound'
     """
-    for place, cell in enumerate(cells):
+    for quoted, cell in enumerate(cells):
         lines = cell.split("\n") if "\n" in cell else []
         for number, line in enumerate(lines):
             parts = [part.strip(' \r"') for part in line.split(delimiter)]
-            start = 0 if number else place  # the first line goes on from the cell's own column
+            start = 0 if number else quoted  # the first line goes on from the cell's own column
             last = number == len(lines) - 1
-            whole = start + len(parts) == (place + 1 if last else len(cells))
+            whole = start + len(parts) == (quoted + 1 if last else len(cells))
             for column, part in enumerate(parts, start):
-                if len(parts) > 1 and column != place and column < len(cells) and _alike(part, cells[column], whole):
+                if len(parts) > 1 and column != quoted and column < len(cells) and _alike(part, cells[column], whole):
                     return line.strip()
-        if held := _of_words(cells, place, lines, delimiter):
+        if held := _of_words(cells, quoted, lines, delimiter):
             return held
     return ""
 
 
-def _of_words(cells: Sequence[str], place: int, lines: Sequence[str], delimiter: str) -> str:
+def _of_words(cells: Sequence[str], quoted: int, lines: Sequence[str], delimiter: str) -> str:
     """The first line behind a cell's own that is a row of words like the row's own; empty where there is none."""
     rows = []
     for number, line in enumerate(lines[1:], 1):
         parts = line.rstrip("\r").split(delimiter)
-        if len(parts) != (place + 1 if number == len(lines) - 1 else len(cells)) or any(
+        if len(parts) != (quoted + 1 if number == len(lines) - 1 else len(cells)) or any(
             part[:1].isspace() for part in parts[1:]
         ):
             continue
         like = sum(
             bool(re.fullmatch(r"[^\W\d_]+", part)) and _cases(part) == _cases(cell)
             for column, (part, cell) in enumerate(zip(parts, cells, strict=False))
-            if column != place
+            if column != quoted
         )
         if like:
             rows.append((like, line.strip()))
