@@ -235,15 +235,15 @@ def test_no_output_takes_the_place_of_an_input(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "kb").mkdir()
     scored = ["--entity-reference", str(files[0]), "--entity-predictions", str(files[1]), "--kb", str(tmp_path / "kb")]
     for option, arguments in (
-        ("eval: --page", ["eval", *scored, "--page", str(files[0])]),
-        ("eval: --figure", ["eval", *scored, "--figure", str(files[1])]),
-        ("annotate: --output", ["annotate", str(files[0]), "--kb", "kb", "--output", str(files[0])]),
-        ("answer: --output", [*f"answer {files[0]} --kb kb --model m --images {tmp_path} --output {files[0]}".split()]),
+        ("--page", ["eval", *scored, "--page", str(files[0])]),
+        ("--figure", ["eval", *scored, "--figure", str(files[1])]),
+        ("--output", ["annotate", str(files[0]), "--kb", "kb", "--output", str(files[0])]),
+        ("--output", [*f"answer {files[0]} --kb kb --model m --images {tmp_path} --output {files[0]}".split()]),
     ):
         with pytest.raises(SystemExit):
             main(arguments)
         assert f"oven: {option} {tmp_path}" in (printed := capsys.readouterr().err), printed
-        assert "is a file that is read here; expected another" in printed
+        assert "is read here, as " in printed
     assert [file.read_text() for file in files] == before
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oven_retrieval.commands.encoders import Encoders
+from wary_files.folders import refuse_over_inputs
 from wary_files.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
     """
     try:
         import typer
+        from typer.core import TyperCommand
     except ImportError as error:
         raise ImportError("the command line needs typer: pip install 'oven-retrieval[cli]'") from error
 
@@ -49,15 +51,23 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+    class Guarded(TyperCommand):
+        """A command that does not write over a file that it reads."""
+
+        def invoke(self, ctx: Any) -> Any:
+            refuse_over_inputs(ctx.params)
+            return super().invoke(ctx)
+
     own = {"obj": encoders or Encoders()}
     commands = (
         build, add, remove, update, verify, link, calibrate, search, make, train, answer, generate, sizes, history,
         annotate, agree,
     )  # fmt: skip
     for command in commands:
-        app.command(context_settings=own)(command)
-    app.command("train-generator", context_settings=own)(train_generator)
-    app.command("eval", context_settings=own)(evaluate)
+        app.command(context_settings=own, cls=Guarded)(command)
+    app.command("train-generator", context_settings=own, cls=Guarded)(train_generator)
+    app.command("eval", context_settings=own, cls=Guarded)(evaluate)
     return app
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from oven_retrieval.commands.options import Folder
-from oven_retrieval.commands.terminal import echo, refuse_over
+from oven_retrieval.commands.terminal import echo
 
 Questions = Annotated[Path, typer.Argument(help="OVEN's reference jsonl: data_id, image_id, question, entity_id.")]
 
@@ -26,7 +26,6 @@ def annotate(
     from oven_retrieval.evaluation.files import read_references
     from oven_retrieval.models import ImageFolder
 
-    refuse_over("annotate: --output", output, questions)
     references = read_references(questions)[:limit]
     folder = None if images is None else ImageFolder(images)
     write_annotation_page(output, references, KnowledgeBase(kb / "kb"), folder)

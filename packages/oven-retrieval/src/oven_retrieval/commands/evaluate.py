@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from oven_retrieval.commands.terminal import echo, refuse_over
+from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,9 +56,6 @@ def evaluate(
         "human": (human_reference, human_predictions or []),
     }
     names = _names(files, name or [])
-    given = [path for reference, predictions in files.values() for path in (reference, *predictions) if path]
-    for option, written in (("eval: --page", page), ("eval: --figure", figure)):
-        refuse_over(option, written, *given)
     for option, folder in (("--images", images), ("--kb", kb)):
         if folder is not None and not folder.is_dir():
             raise ValueError(f"eval: {option} {folder}: expected a folder")

@@ -11,7 +11,7 @@ import typer
 from oven_retrieval.commands.encoders import Encoders, encoder_name
 from oven_retrieval.commands.options import Folder, NamedEncoder
 from oven_retrieval.commands.progress_line import ProgressLine
-from oven_retrieval.commands.terminal import echo, refuse_over
+from oven_retrieval.commands.terminal import echo
 
 if TYPE_CHECKING:
     from oven_retrieval.kb import KnowledgeBase
@@ -131,7 +131,6 @@ def answer(
     """
     from oven_retrieval.models import ImageFolder, read_questions, write_predictions
 
-    refuse_over("answer: --output", output, questions)
     encoders: Encoders = context.obj
     question_list, left_out = read_questions(questions, ImageFolder(images), answered=False, skip_missing=skip_missing)
     opened, size = open_trained(encoders, model, kb, device, encoder)
