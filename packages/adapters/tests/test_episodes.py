@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vision_adapters.episodes import EpisodeHead, EpisodeRows, PrototypeHead, chosen_classes
+from vision_adapters.episodes import EncodedEpisodes, EpisodeHead, EpisodeRows, PrototypeHead, chosen_classes
 from vision_adapters.training import EncoderWithHead, Scale
 from vision_adapters.training.predictions import predict
 
@@ -54,6 +54,14 @@ def test_each_image_of_episodes_goes_through_the_encoder_once_for_each_checkpoin
         assert torch.equal(chosen, torch.stack(scores[:size]).mean(0).argmax(dim=1)), size
     assert len({tuple(chosen_class_name.flatten().tolist()) for chosen_class_name in chosen_by_size.values()}) > 1
     module.load_state_dict(states[0])
+    module.seen.clear()
+    encoded = EncodedEpisodes(module, (episodes,), images=5, states=states)
+    several = [*encoded.scores(7), *encoded.scores(5)]
+    assert [len(batch[1]) for batch in several] == [7, 5, 5, 5, 2]
+    assert len(module.seen) == 4 * 8  # however often scores are computed
+    for size in chosen_by_size:
+        mean = torch.stack(scores[:size]).mean(0)
+        torch.testing.assert_close(torch.cat([batch[size] for batch in several]), torch.cat([mean, mean]))
     assert torch.equal(chosen_classes(module, (episodes,), images=9, at_once=1)[1], chosen_by_size[1])
 
 

@@ -27,7 +27,7 @@ from gate_runner.tasks.scoring import mean_of
 from gate_runner.trackers import _curve, _scores
 from paired_scores.metrics import wilson
 from vision_adapters.heads import SegmentationHead
-from vision_adapters.training import gate_recipe
+from vision_adapters.training import EncoderWithHead, gate_recipe
 from vision_adapters.training.outcome import Kept
 
 from ._folders import result, write_run
@@ -85,19 +85,22 @@ def test_maps_are_decoded_at_gates_size(tmp_path: Path, monkeypatch: pytest.Monk
 
     def small(*arguments: Any, **named: Any) -> SegmentationHead:
         made.append(named)
-        return SegmentationHead(*arguments, **{**named, "width": 16, "depth": 1, "heads": 4})
+        tokens = named["tokens"] and (8, 8)
+        return SegmentationHead(*arguments, **{**named, "width": 16, "depth": 1, "heads": 4, "tokens": tokens})
 
     monkeypatch.setattr(maps, "SegmentationHead", small)
     fields = {"steps": 1, "validate_every": 1, "batch_size": 2}
     trained("micro/ade20k", tmp_path / "gate", recipe_fields=fields)
-    trained("micro/ade20k", tmp_path / "quick", recipe="quick", recipe_fields=fields)
+    quick = {**fields, "head_start": "random"}
+    trained("micro/ade20k", tmp_path / "quick", recipe="quick", recipe_fields=quick)
     assert [(head["width"], head["depth"], head["tokens"]) for head in made] == [
         (1024, 8, (64, 64)), (128, 2, None),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["ade20k", "acdc", "clevr-math", "iwildcam", "flickr30k", "nycc", "cifar100"])
-def test_the_test_loss_is_a_metric_of_gates_recipe(name: str, tmp_path: Path) -> None:
+def test_the_test_loss_is_a_metric_of_gates_recipe(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maps, "_TOKENS", 8)
     scores = {score.metric: score for score in trained(f"micro/{name}", tmp_path / "run").scores}
     loss = scores["loss"]
     assert loss.direction == "lower"
@@ -128,6 +131,7 @@ def test_losses_of_table_3_are_metrics_by_term_type_and_direction(
     name: str, terms: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits = few_shot.drawn_splits
+    monkeypatch.setattr(maps, "_TOKENS", 8)
     monkeypatch.setattr(few_shot, "drawn_splits", lambda job: [(*row[:2], 3, row[3]) for row in splits(job)])
     limit = 60 if name == "mini-gate" else 12
     fields = {**SMALL, "steps": 1, "validate_every": 1, "batch_size": 2}
@@ -170,12 +174,24 @@ def test_a_test_loss_is_the_mean_over_batches_and_chance_is_blind() -> None:
 
 
 @pytest.mark.parametrize(("name", "limit"), [("clevr-math", 12), ("mini", 60), ("nycc", 12)])
-def test_the_headline_can_be_the_mean_of_the_three_best_checkpoints(name: str, limit: int, tmp_path: Path) -> None:
+def test_the_headline_can_be_the_mean_of_the_three_best_checkpoints(
+    name: str, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedded: list[int] = []
+    features = EncoderWithHead.features
+
+    def counted(module: EncoderWithHead, rows: torch.Tensor) -> torch.Tensor:
+        embedded.append(0 if torch.is_grad_enabled() else rows.shape[:-3].numel())
+        return features(module, rows)
+
+    monkeypatch.setattr(EncoderWithHead, "features", counted)
     fields = {**SMALL, "steps": 2, "validate_every": 1, "lr": 3e-3, "ensemble": "3"}
     three = trained(f"micro/{name}", tmp_path / "run", recipe_fields=fields, limit=limit)
     ensembles = {row["checkpoints"]: row[three.scores[0].metric] for row in three.training["ensembles"]}
     assert sorted(ensembles) == [1, 3]
     assert three.scores[0].value == ensembles[3]
+    if name == "mini":  # episodes share images: the splits' own, for each validation and each checkpoint of the test
+        assert sum(embedded) <= (3 + 3) * limit
     (run,) = read_runs([tmp_path / "run"])
     assert float(np.mean(run.outcomes(three))) == pytest.approx(ensembles[3])
     if name == "nycc":

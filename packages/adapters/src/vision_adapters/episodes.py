@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 
 import numpy as np
@@ -70,6 +70,55 @@ class PrototypeHead(_Projected):
         return scores.masked_fill(~shots.any(dim=2)[:, :, None], float("-inf"))
 
 
+class EncodedEpisodes:
+    """Episodes whose samples went through the encoder once for each checkpoint, however many episodes share them.
+
+    Args:
+        module: with the first checkpoint's weights, which it has again afterwards.
+        inputs: `EpisodeRows`, then further inputs of the head.
+        images: samples that are encoded at once.
+        states: checkpoints, whose mean scores are given; the module's own weights alone without any.
+    """
+
+    def __init__(
+        self, module: EncoderWithHead, inputs: Inputs, *, images: int, states: Sequence[Mapping[str, Tensor]] = ()
+    ) -> None:
+        episodes, *self._extras = inputs
+        assert isinstance(episodes, EpisodeRows)
+        used, self._position = torch.unique(episodes.index, return_inverse=True)
+        self._device, self._sizes = next(module.parameters()).device, averaged_sizes(max(1, len(states)))
+        self._checkpoints = []
+        with torch.no_grad():
+            for number in range(max(1, len(states))):
+                if number:
+                    module.load_state_dict(states[number], strict=False)
+                parts = [module.features(episodes.source[rows].to(self._device)).cpu() for rows in used.split(images)]
+                self._checkpoints.append((torch.cat(parts), deepcopy(module.head)))
+            if len(states) > 1:
+                module.load_state_dict(states[0], strict=False)
+
+    def scores(self, at_once: int) -> Iterator[dict[int, Float[Tensor, "e ways q"]]]:
+        """Yield the mean scores of so many episodes at a time, by the number of checkpoints."""
+        for start in range(0, len(self._position), at_once):
+            rows, by_size = slice(start, start + at_once), dict[int, Tensor]()
+            with torch.no_grad():
+                further, total = [extra[rows].to(self._device) for extra in self._extras], torch.zeros(())
+                for number, (features, head) in enumerate(self._checkpoints, start=1):
+                    scored = head(features[self._position[rows]].to(self._device), *further)
+                    total = total.to(self._device) + scored.float()
+                    if number in self._sizes:
+                        by_size[number] = total / number
+            yield by_size
+
+    def chosen(self, at_once: int) -> dict[int, Int[Tensor, "e q"]]:
+        """Return the class with the highest score at each place of each episode, by the number of checkpoints."""
+        by_size: dict[int, list[Tensor]] = {size: [] for size in self._sizes}
+        for batch in self.scores(at_once):
+            for size, scores in batch.items():
+                by_size[size].append(scores.argmax(dim=1).cpu())
+        return {size: torch.cat(pieces) for size, pieces in by_size.items()}
+
+
 def chosen_classes(
     module: EncoderWithHead,
     inputs: Inputs,
@@ -78,26 +127,5 @@ def chosen_classes(
     at_once: int,
     states: Sequence[Mapping[str, Tensor]] = (),
 ) -> dict[int, Int[Tensor, "e q"]]:
-    """The class with the highest score at each place of each episode; each sample goes through the encoder once."""
-    episodes, *extras = inputs
-    assert isinstance(episodes, EpisodeRows)
-    used, position = torch.unique(episodes.index, return_inverse=True)
-    device, sizes = next(module.parameters()).device, averaged_sizes(max(1, len(states)))
-    checkpoints = []
-    with torch.no_grad():
-        for number in range(max(1, len(states))):
-            if number:
-                module.load_state_dict(states[number], strict=False)
-            parts = [module.features(episodes.source[rows].to(device)).cpu() for rows in used.split(images)]
-            checkpoints.append((torch.cat(parts), deepcopy(module.head)))
-        if len(states) > 1:
-            module.load_state_dict(states[0], strict=False)
-        by_size: dict[int, list[Tensor]] = {size: [] for size in sizes}
-        for start in range(0, len(episodes), at_once):
-            rows = slice(start, start + at_once)
-            further, total = [extra[rows].to(device) for extra in extras], torch.zeros(())
-            for number, (features, head) in enumerate(checkpoints, start=1):
-                total = total.to(device) + head(features[position[rows]].to(device), *further).float()
-                if number in by_size:
-                    by_size[number].append((total / number).argmax(dim=1).cpu())
-    return {size: torch.cat(pieces) for size, pieces in by_size.items()}
+    """Return the class with the highest score at each place of each episode, see `EncodedEpisodes`."""
+    return EncodedEpisodes(module, inputs, images=images, states=states).chosen(at_once)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,16 @@ from gate_runner.tasks.backbone import make_backbone
 from gate_runner.tasks.drawing import pixels_of, shown
 from gate_runner.tasks.fitting import fit_head
 from gate_runner.tasks.job import Job, Outcome, Score
-from gate_runner.tasks.losses_on_test import alike, losses_on_test
+from gate_runner.tasks.losses_on_test import alike, losses_of
 from gate_runner.tasks.scoring import with_chance
 from gate_runner.tasks.task import Drawing
 from gate_runner.tasks.training import ensemble_rows
 from paired_scores.metrics import Score as Estimate
 from paired_scores.metrics import score_outcomes
-from vision_adapters.episodes import EpisodeHead, EpisodeRows, PrototypeHead, chosen_classes
+from vision_adapters.episodes import EncodedEpisodes, EpisodeHead, EpisodeRows, PrototypeHead
 from vision_adapters.fewshot import Episodes, episode_indices, gate_episodes
 from vision_adapters.losses import IGNORED, cross_entropy
-from vision_adapters.training import Backbone, EncoderWithHead
+from vision_adapters.training import Backbone
 from vision_adapters.training.head import Inputs
 from vision_adapters.training.predictions import most_averaged
 
@@ -96,8 +97,7 @@ def train_on_episodes(
     def inputs(of: Backbone, name: SplitName) -> Inputs:
         return EpisodeRows(of.rows(name), samples[name]), *(rows[name] for rows in further)
 
-    def chosen(module: EncoderWithHead, episodes: Inputs, states: Sequence[Mapping[str, Tensor]] = ()) -> Any:
-        return chosen_classes(module, episodes, images=job.predict_size, at_once=at_once, states=states)
+    encoded = partial(EncodedEpisodes, images=job.predict_size)
 
     def accuracies(choices: Int[Tensor, "e q"], name: SplitName) -> np.ndarray:
         counts = answers[name] != IGNORED
@@ -111,7 +111,7 @@ def train_on_episodes(
         head,
         answers["train"],
         cross_entropy,
-        lambda module, held: float(accuracies(chosen(module, held)[1], "validation").mean()),
+        lambda module, held: float(accuracies(encoded(module, held).chosen(at_once)[1], "validation").mean()),
         "higher",
         inputs=inputs,
         scales=[None] * len(further),
@@ -119,7 +119,8 @@ def train_on_episodes(
     )
     with job.timed("test"):
         states = [checkpoint.state for checkpoint in most_averaged(fitted.kept)] if tuned else []
-        choices = chosen(fitted.module, test, states)
+        tested = encoded(fitted.module, test, states=states)
+        choices = tested.chosen(at_once)
         scores = {
             size: score_outcomes("accuracy", accuracies(values, "test"), seed=job.seed)
             for size, values in choices.items()
@@ -130,12 +131,9 @@ def train_on_episodes(
     if job.settings.recipe != "gate":
         return scores[size], choices[size], about, ()
     with job.timed("test"):
-        best = most_averaged(fitted.kept)[:size]
         together = max(1, job.predict_size // samples["test"][0].numel())  # episodes of as many images
-        terms = {"loss": cross_entropy}
-        losses = losses_on_test(
-            job, fitted.module, best, test, answers["test"], terms, batch_size=together, blind=alike
-        )
+        outputs = (batch[size] for batch in tested.scores(together))
+        losses = losses_of(job, outputs, answers["test"], {"loss": cross_entropy}, blind=alike)
     return scores[size], choices[size], about, losses
 
 

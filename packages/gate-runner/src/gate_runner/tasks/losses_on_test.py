@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,8 +45,6 @@ def losses_on_test(
     losses: Mapping[str, Loss],
     *,
     side_by_side: bool = False,
-    batch_size: int | None = None,
-    blind: Blind = mean_output,
 ) -> tuple[Score, ...]:
     """Return losses on the test split, means over its batches, each with its interval over batches.
 
@@ -58,14 +56,22 @@ def losses_on_test(
         truth: a target for each sample.
         losses: of output and targets, by metric; one that a batch has no sample for is NaN there, and left out.
         side_by_side: how checkpoints are averaged, see `averaged`.
-        batch_size: samples at once; as many as are predicted at once by default.
-        blind: a batch's output to one that shows no image, whose loss is chance.
+    """
+    batches = averaged(module, best, test, lambda output: output, job.predict_size, side_by_side=side_by_side)
+    return losses_of(job, (batch[len(best)] for batch in batches), truth, losses)
+
+
+def losses_of(
+    job: Job, outputs: Iterable[Tensor], truth: Rows, losses: Mapping[str, Loss], *, blind: Blind = mean_output
+) -> tuple[Score, ...]:
+    """Return losses of outputs that come batch by batch; see `losses_on_test`.
+
+    ``blind`` turns a batch's output into one that shows no image, whose loss is chance.
     """
     values: dict[str, list[tuple[float, float, int]]] = {name: [] for name in losses}
-    size = job.predict_size if batch_size is None else batch_size
     start = 0
-    for batch in averaged(module, best, test, lambda output: output, size, side_by_side=side_by_side):
-        output = batch[len(best)].float()
+    for batch in outputs:
+        output = batch.float().cpu()
         targets = truth[start : start + len(output)]
         start += len(output)
         for name, loss in losses.items():
