@@ -97,6 +97,13 @@ def test_a_folder_that_is_called_like_an_address_is_a_folder(tmp_path, monkeypat
     assert number(frames_at(f"{place}/clip.mp4", [0.0])[0].image) == 0
 
 
+def test_a_text_that_is_called_a_video_opens_no_other_file(tmp_path):
+    write_video(tmp_path / "private.mp4")
+    (tmp_path / "list.mp4").write_text("ffconcat version 1.0\nfile private.mp4\n")
+    with pytest.raises(VideoError, match=r"list\.mp4 is no video"):
+        frames_at(tmp_path / "list.mp4", [0.0])
+
+
 def test_a_video_that_breaks_off_is_named(videos, tmp_path):
     content = videos["b.mkv"].read_bytes()
     broken = tmp_path / "broken.mkv"

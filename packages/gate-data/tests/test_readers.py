@@ -621,3 +621,16 @@ def test_a_folder_that_is_called_like_an_address_is_a_folder(tmp_path: Path, mon
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     assert len(read_clip(Clip("http:/127.0.0.1:9/clip.mp4", 2))) == 2
+
+
+def test_a_text_that_is_called_a_video_opens_no_other_file(tmp_path: Path) -> None:
+    """FFmpeg goes by the content: a list of files decodes as the files that it names, wherever they are."""
+    av = pytest.importorskip("av")
+    with av.open(str(tmp_path / "private.mp4"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=5)
+        stream.width, stream.height, stream.pix_fmt = 32, 32, "yuv420p"
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8), format="rgb24")))
+        container.mux(stream.encode())
+    (tmp_path / "clip.mp4").write_text("ffconcat version 1.0\nfile private.mp4\n")
+    with pytest.raises(DataError, match=r"clip\.mp4.* cannot be decoded"):
+        read_clip(Clip(str(tmp_path / "clip.mp4"), 1))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from wary_files.videos import VIDEO_OPTIONS
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
@@ -85,7 +87,7 @@ class _Video:
         options = options if path.suffix.lower() in (".mp4", ".mov", ".m4v") else None
         try:
             # FFmpeg takes a name that begins like a protocol, as a folder "http:" does, for an address.
-            self.container = av.open(str(path.absolute()), options=options or {})
+            self.container = av.open(str(path.absolute()), options={**VIDEO_OPTIONS, **(options or {})})
         except (av.error.FFmpegError, OSError) as error:
             raise VideoError(f"{path} is no video that can be read: {error}") from error
         streams = self.container.streams.video

@@ -13,6 +13,7 @@ from PIL import Image
 from gate_data.errors import DataError
 from gate_data.imports import extra
 from gate_data.readers.source import Clip, Member, described, read_bytes
+from wary_files.videos import VIDEO_OPTIONS
 
 VIDEOS = (".avi", ".mp4", ".mkv", ".webm", ".mov", ".mpg")
 """Endings of video files, in lower case."""
@@ -36,7 +37,7 @@ def read_clip(clip: Clip) -> list[Image.Image]:
         io.BytesIO(read_bytes(clip.source)) if isinstance(clip.source, Member) else str(Path(clip.source).absolute())
     )
     try:
-        with av.open(opened) as container:
+        with av.open(opened, options=dict(VIDEO_OPTIONS)) as container:
             return _frames(container, clip.frames)
     except DataError as error:
         raise DataError(f"{described(clip)} {error}") from error
