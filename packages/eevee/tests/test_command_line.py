@@ -149,6 +149,25 @@ def test_report_is_one_page_with_every_name_escaped(tmp_path):
         report(load_table("gate"), chosen, tmp_path)
 
 
+def test_a_report_takes_the_place_of_a_report_alone(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    table = made_up(models=10)
+    first, second = (select(table, k, method="greedy", nested=False, randoms=5) for k in (2, 3))
+    (tmp_path / "index.html").write_text("my start page")
+    with pytest.raises(EeveeError, match=r"index\.html is there and is no report"):
+        report(table, first, tmp_path, largest=2)
+    assert main(["report", "-k", "2", "--output", str(tmp_path)]) == 2  # before anything is searched
+    assert "is no report of eevee's; name another folder" in capsys.readouterr().err
+    assert (tmp_path / "index.html").read_text() == "my start page"
+    (tmp_path / "index.html").unlink()
+    first.to_json(tmp_path / "selection.json")
+    with pytest.raises(EeveeError, match=r"selection\.json is there and is another selection"):
+        report(table, second, tmp_path, largest=2)
+    report(table, first, tmp_path, largest=2)
+    report(table, second, tmp_path, largest=2)  # in place of the report
+    assert read_selection(tmp_path / "selection.json", table) == second
+
+
 def test_missing_extras_are_named(monkeypatch):
     from eevee.reports.charts import new_figure
 

@@ -270,9 +270,10 @@ def _rank(options: argparse.Namespace) -> tuple[Recorded, str]:
 def _report(options: argparse.Namespace, table: ResultTable) -> tuple[Recorded, str]:
     from eevee.answers.selecting import read_selection, select
     from eevee.items.reading import read_outcomes
-    from eevee.reports.report import report
+    from eevee.reports.report import refuse_others, report
     from eevee.tables.reading import read_scores
 
+    refuse_others(options.output)
     if options.result:
         chosen = read_selection(options.result, table)
     elif options.k is not None:

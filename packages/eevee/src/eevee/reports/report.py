@@ -55,7 +55,8 @@ def report(
     Args:
         table: the table that the selection belongs to.
         selection: what `select` returned.
-        output: folder, created where it is missing; `index.html` and `selection.json` in it are replaced.
+        output: folder, created where it is missing; `index.html` and `selection.json` of an earlier report in it are
+            replaced.
         largest: largest k of the error against k and of the Pareto front.
         scores: new models' scores on the subset, to be predicted, see `eevee.predict`.
         outcomes: of models on single items, see `eevee.read_outcomes`: their ranks on other items, and the items that
@@ -65,7 +66,8 @@ def report(
         The page.
 
     Raises:
-        EeveeError: the selection belongs to another table.
+        EeveeError: the selection belongs to another table; a page or a selection lies in the folder that no report
+            wrote.
         MissingExtraError: matplotlib is not installed.
 
     Example:
@@ -76,6 +78,8 @@ def report(
         >>> report(table, chosen, tempfile.mkdtemp(), largest=2).name
         'index.html'
     """
+    page = Path(output) / "index.html"
+    refuse_others(output, selection)
     if selection.data_hash != table.hash:
         raise EeveeError(
             f"the selection was made from another table (hash {selection.data_hash[:12]}; {table.name} has "
@@ -117,10 +121,35 @@ def report(
         f"{selection.objective})."
     )
     footer = f"table {table.name}, sha256 {table.hash}, seed {selection.seed}"
-    page = Path(output) / "index.html"
     write_text(page, _page(f"{table.name}: which benchmarks tell the rest", lead, sections, footer))
     selection.to_json(page.with_name("selection.json"))
     return page
+
+
+_MARK = '<meta name="generator" content="eevee report">'
+"""What tells a page of ours from somebody's own."""
+
+
+def refuse_others(output: str | Path, selection: Selection | None = None) -> None:
+    """Refuse a folder with a page that no report wrote, or without one of ours and with another selection.
+
+    Raises:
+        EeveeError: so it is; shows the file.
+
+    Example:
+        >>> refuse_others("no-such-folder")
+    """
+    page = Path(output) / "index.html"
+    try:
+        if page.exists():
+            if _MARK.encode() not in page.read_bytes()[:1000]:
+                raise EeveeError(f"{page} is there and is no report of eevee's; name another folder")
+            return
+        other = page.with_name("selection.json")
+        if selection and other.exists() and other.read_text(encoding="utf-8").strip() != selection.to_json():
+            raise EeveeError(f"{other} is there and is another selection; name another folder")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EeveeError(f"{page.parent}: cannot be read ({error}); name another folder") from None
 
 
 def _chosen(table: ResultTable, selection: Selection) -> list[str]:
@@ -235,7 +264,7 @@ def _ranked(name: str, board: Ranking) -> str:
 def _page(title: str, lead: str, sections: Sequence[str], footer: str) -> str:
     body = "\n".join(sections)
     return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{_MARK}'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:; style-src '
         "'unsafe-inline'\">"
