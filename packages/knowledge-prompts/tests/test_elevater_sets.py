@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from knowledge_prompts import load_class_prompts, stored_sources
 from knowledge_prompts.cli import make_app
-from knowledge_prompts.elevater_sets import ELEVATER_SETS, LICENCES, names_of
+from knowledge_prompts.elevater_sets import ELEVATER_SETS, LICENCES, names_of, write_licences
 from knowledge_prompts.sources import wiktextract
 
 
@@ -62,3 +62,12 @@ def test_terms_are_those_of_the_sources_that_were_given(tiny_wordnet, tmp_path):
     done = build(tmp_path / "birds.txt", "--output", tmp_path / "own", "--wordnet-folder", tiny_wordnet)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "own" / "LICENCES.txt").read_text() == LICENCES["wordnet"] + "\n"
+
+
+def test_terms_that_are_there_stay(tmp_path):
+    """Texts of an earlier build are still in the files, and the name may be that of a user's own text."""
+    (tmp_path / "LICENCES.txt").write_text("Ours alone.\n")
+    for sources in (("wordnet",), ("gpt3",), ("wordnet", "gpt3")):
+        write_licences(tmp_path, sources)
+    terms = (tmp_path / "LICENCES.txt").read_text().splitlines()
+    assert terms == ["Ours alone.", LICENCES["wordnet"], LICENCES["gpt3"]]

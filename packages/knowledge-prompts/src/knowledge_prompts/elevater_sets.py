@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowledge_prompts.sources.json_records import write_text
+from knowledge_prompts.sources.json_records import KnowledgeFileError, write_text
 
 ICINW = "icinw"
 """How a command names all twenty."""
@@ -36,6 +36,11 @@ def names_of(classes: str) -> tuple[str, ...]:
 def write_licences(folder: Path, sources: tuple[str, ...]) -> Path:
     """Write beside files of knowledge where their texts come from, and under which terms.
 
+    Lines that are there already stay: texts of an earlier build are still in the files, and a user may have added some.
+
+    Raises:
+        KnowledgeFileError: what is there is no text.
+
     Example:
         >>> import tempfile
         >>> path = write_licences(Path(tempfile.mkdtemp()), ("wordnet",))
@@ -43,5 +48,10 @@ def write_licences(folder: Path, sources: tuple[str, ...]) -> Path:
         ('LICENCES.txt', True)
     """
     path = folder / "LICENCES.txt"
-    write_text(path, "".join(f"{LICENCES[source]}\n" for source in sources))
+    try:
+        there = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise KnowledgeFileError(f"{path} cannot be read as text: {error}; move it away") from None
+    lines = [*there, *(LICENCES[source] for source in sources if LICENCES[source] not in there)]
+    write_text(path, "".join(f"{line}\n" for line in lines))
     return path
