@@ -17,8 +17,10 @@ from paired_scores.slices import slice_scores
 from . import _exchanges as reference
 
 
-def counts(rng: np.random.Generator, samples: int, classes: int) -> np.ndarray:
+def counts(rng: np.random.Generator, samples: int, classes: int, beside: np.ndarray | None = None) -> np.ndarray:
+    """Counts of one model, or of another on the same images."""
     true = rng.integers(0, 9, (samples, classes)) * (rng.random((samples, classes)) < 0.6)
+    true = true if beside is None else beside[:, 2].astype(int)
     predicted = rng.integers(0, 9, (samples, classes)) * (rng.random((samples, classes)) < 0.6)
     return np.stack([rng.binomial(np.minimum(true, predicted), 0.7), predicted, true], axis=1).astype(float)
 
@@ -64,7 +66,8 @@ def test_many_models_are_compared_by_roots_of_mean_squares() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_masks_agree_with_every_exchange(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    first, second = counts(rng, 7, 4), counts(rng, 7, 4)
+    first = counts(rng, 7, 4)
+    second = counts(rng, 7, 4, beside=first)
     test = paired_test("miou", [first], [second])
     assert test.p_permutation == reference.exact_permutation_p(reference.mean_iou, first, second)
     assert test.first == pytest.approx(reference.mean_iou(first), abs=1e-12)
@@ -114,7 +117,8 @@ def test_interval_of_a_mean_is_that_of_its_paired_differences() -> None:
 
 def test_exchanging_the_models_changes_the_sign_only() -> None:
     rng = np.random.default_rng(3)
-    first, second = counts(rng, 30, 5), counts(rng, 30, 5)
+    first = counts(rng, 30, 5)
+    second = counts(rng, 30, 5, beside=first)
     forward, back = (paired_test("dice", [a], [b]) for a, b in ((first, second), (second, first)))
     assert forward.difference == -back.difference
     assert (forward.low, forward.high) == pytest.approx((-back.high, -back.low), abs=1e-12)
@@ -374,3 +378,22 @@ def test_p_values_do_not_depend_on_the_unit(change: str) -> None:
         expected = values(1.0 if change == "scaled" else 0.0)
         for size in sizes:
             assert values(size) == pytest.approx(expected, abs=0.011 if size == 1e9 else 1e-9), size
+
+
+@pytest.mark.parametrize(
+    ("metric", "column"),
+    [("mean_per_class", 1), ("macro_f1", 1), ("roc_auc", 1), ("spearman", 1), ("r2", 1), ("miou", 2), ("dice", 2)],
+)
+def test_samples_in_another_order_are_refused(metric: str, column: int) -> None:
+    """Of two models on other samples, or in another order, an exchange would mix what is true."""
+    rng = np.random.default_rng(0)
+    shape = (8, 3, 2) if column == 2 else (8, 2, 1) if metric == "roc_auc" else (8, 2)
+    first = rng.integers(1, 9, shape).astype(float)
+    if column == 1:
+        first[:, 1] = (np.arange(8) % 2).reshape(first[:, 1].shape)
+    second = first.copy()
+    second[:, 0] = first[::-1, 0]
+    paired_test(metric, [first], [second])
+    second[2, column], second[3, column] = first[3, column], first[2, column]
+    with pytest.raises(ValueError, match=rf"{metric}: [12] of 8 samples have another truth .* sample [23]"):
+        paired_test(metric, [first], [second])

@@ -34,6 +34,11 @@ Statistic = Callable[[Outcomes, Weights], Values]
 Difference = Callable[[Weights, Weights], Values]
 
 _RANKED = frozenset({"roc_auc", "average_precision", "map_11point", "map_11point_elevater"})
+_TRUTHS = {
+    **dict.fromkeys((*_RANKED, "mean_per_class", "r2", "spearman", "macro_f1", "micro_f1", "quadratic_kappa"), 1),
+    **dict.fromkeys(("miou", "mean_acc", "overall_acc", "dice"), 2),
+}
+"""Where a sample's outcome holds what is true of it, which two models share."""
 CELLS = 1_000_000  # weights held at a time: 8 MB, of which a ranking makes a dozen copies
 _ROUNDING = 1e-12
 _TWO_SEEDS = 0.25
@@ -114,7 +119,8 @@ def paired_test(
 
     Raises:
         ValueError: different numbers of seeds, samples or clusters' labels, fewer than 2 samples with outcomes or 2
-            clusters, one that is NaN for one model alone or infinite, or a metric that is unknown and is not a mean.
+            clusters, one that is NaN for one model alone or infinite, samples of which other things are true, or a
+            metric that is unknown and is not a mean.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -430,14 +436,26 @@ def difference_of(compute: Statistic, a: Outcomes, b: Outcomes) -> Difference:
 
 
 def aligned(metric: str, a: Any, b: Any) -> tuple[Outcomes, Outcomes]:
-    """Ranks for rankings; the same number of classes for masks, where one model may never have predicted the last."""
+    """Ranks for rankings; the same number of classes for masks, where one model may never have predicted the last.
+
+    Raises:
+        ValueError: what is true of a sample is not the same for both.
+    """
+    if a.ndim == 3 and a.shape[2] != b.shape[2] and metric not in _RANKED:
+        classes = max(a.shape[2], b.shape[2])
+        a, b = (np.pad(scores, ((0, 0), (0, 0), (0, classes - scores.shape[2]))) for scores in (a, b))
+    if metric in _TRUTHS:
+        truths = [side[:, _TRUTHS[metric]] for side in (a, b)]
+        if not np.array_equal(*truths, equal_nan=True):
+            apart = ~((truths[0] == truths[1]) | (np.isnan(truths[0]) & np.isnan(truths[1]))).reshape(len(a), -1).all(1)
+            raise ValueError(
+                f"{metric}: {np.count_nonzero(apart)} of {len(a)} samples have another truth for one model than for "
+                f"the other, the first of them sample {int(apart.argmax())}; expected the same samples in one order"
+            )
     if metric in _RANKED:
         from scipy.stats import rankdata
 
         a, b = (np.stack([rankdata(side[:, 0], axis=0), side[:, 1]], axis=1) for side in (a, b))
-    elif a.ndim == 3 and a.shape[2] != b.shape[2]:
-        classes = max(a.shape[2], b.shape[2])
-        a, b = (np.pad(scores, ((0, 0), (0, 0), (0, classes - scores.shape[2]))) for scores in (a, b))
     return a, b
 
 
