@@ -366,3 +366,8 @@ def test_arrays_that_run_backwards_or_have_another_order_of_bytes_are_read_by_th
     ):
         held = [kind(values) for values in (features.astype(np.float32), labels, weights)]
         np.testing.assert_allclose(fitted(*held), expected, atol=1e-5)
+
+
+def test_a_label_that_is_none_is_named() -> None:
+    with pytest.raises(ValueError, match=r"y is None at row 1; expected a class"):
+        HeadClassifier().fit(np.eye(3), np.array(["a", None, "b"], dtype=object))

@@ -89,8 +89,14 @@ class HeadClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         only ratios matter, and a sample of weight 0 is left out. Folds are drawn as ever, so a weight of 2 is not the
         same as a row that stands twice. Temperatures are fitted with each label counted once.
         """
-        shape = np.asarray(_host(y, "y")).shape
-        several = len(shape) == 2 and shape[1] > 1
+        labels = np.asarray(_host(y, "y"))
+        several = labels.ndim == 2 and labels.shape[1] > 1
+        if (
+            labels.ndim
+            and labels.dtype == object
+            and (absent := [row for row, label in enumerate(labels.ravel()) if label is None])
+        ):
+            raise ValueError(f"y is None at row {absent[0]}; expected a class for each row of X")
         X, y = validate_data(self, _host(X, "X"), _host(y, "y"), dtype=[np.float64, np.float32], multi_output=several)
         check_classification_targets(y)
         if self.calibration not in (None, "temperature"):
