@@ -359,6 +359,14 @@ def test_the_command(two: list[StoredRun], tmp_path: Path, capsys: pytest.Captur
         main(["report", folders[0], "--format", "csv", "--output", "-"])
     assert capsys.readouterr().out == printed
     assert not Path("-").exists()
+    note = tmp_path / "notes.md"
+    note.write_text("mine")
+    for form in ("csv", "latex", "html", "mistakes"):
+        with pytest.raises(SystemExit) as ended:
+            main(["report", folders[0], "--format", form, "--output", str(note)])
+        assert ended.value.code == 2
+        assert "notes.md: expected a name that ends in ." in capsys.readouterr().err
+    assert note.read_text() == "mine"
     with pytest.raises(SystemExit) as ended:
         main(["report", folders[0], "--format", "pdf"])
     assert ended.value.code == 2

@@ -371,3 +371,10 @@ def test_outputs_of_a_manifest_that_are_no_features(tmp_path: Path, outputs: Any
     signed(tmp_path / "manifest.json", lambda record: record["identity"].update(outputs=outputs))
     with pytest.raises(UsageError, match=r"field 'outputs' is|gave other features"):
         RunFolder(tmp_path).check(identity)
+
+
+def test_a_manifest_of_a_newer_version_is_not_read_as_todays(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", {"micro/mine": 0.7})
+    signed(run / "manifest.json", lambda record: record.update(schema="gate-runner/manifest/4"))
+    with pytest.raises(DataError, match=r"schema is 'gate-runner/manifest/4', expected 'gate-runner/manifest/3'"):
+        read_run(run)

@@ -93,13 +93,15 @@ def refuse_over_inputs(options: Mapping[str, Any]) -> None:
 def require_ending(option: str, path: Path, *endings: str) -> None:
     """Refuse a file to be written that is not called what it will be: it may be a file of another kind.
 
+    A device or a pipe, such as /dev/stdout, is none.
+
     Raises:
         UsageError: the name has none of the endings; shows it.
 
     Example:
         >>> require_ending("--page", Path("pairs.html"), ".html", ".htm")
     """
-    if path.suffix.casefold() not in endings:
+    if path.suffix.casefold() not in endings and not (path.exists() and not path.is_file() and not path.is_dir()):
         raise UsageError(f"{option} {path}: expected a name that ends in {' or '.join(endings)}")
 
 

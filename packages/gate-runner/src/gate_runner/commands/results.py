@@ -265,13 +265,10 @@ def report(
 ) -> None:
     """Make a page of runs, or a table for a paper."""
     from gate_runner.reports import report as make
-    from wary_files.folders import require_ending
 
     form: Any = format_
     output = output or (Path("report.html") if format_ == "html" else None)
     output = None if str(output) == "-" else output
-    if format_ == "html" and output is not None:
-        require_ending("--output", output, ".html", ".htm")
     how: dict[str, Any] = {"pictures": pictures, "data_root": data_root, "tests": tests, "taxonomy": taxonomy}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)

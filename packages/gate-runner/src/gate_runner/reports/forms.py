@@ -25,10 +25,13 @@ from gate_runner.runs.stored import Stored, StoredRun, explain_malformed, read_r
 from gate_runner.runs.suspects import accuracy_range, suspects
 from gate_runner.runs.tested import wrong
 from gate_runner.tasks.elevater.taxonomy import read_taxonomy
-from wary_files.folders import write
+from wary_files.folders import require_ending, write
 
 Form = Literal["html", "md", "csv", "latex", "classes", "confusions", "mistakes", "slices", "suspects", "shifts"]
 """What a report is written as."""
+
+_ENDINGS = {"html": (".html", ".htm"), "md": (".md", ".txt"), "latex": (".tex", ".txt")}
+"""How the file is called that a report is written to, by form; all others are CSV."""
 
 
 def report(
@@ -66,7 +69,7 @@ def report(
 
     Raises:
         UsageError: no runs, a folder that holds none, a form that there is not, an encoder that has to be said, or
-            an output that is a file of a run.
+            an output that is a file of a run, or not called what the form is.
         StorageError: the file cannot be written; an old one is still there.
 
     Example:
@@ -88,6 +91,7 @@ def report(
     if not sources:
         raise UsageError("no run to report; expected at least one")
     if output is not None:
+        require_ending("--output", Path(output), *_ENDINGS.get(form, (".csv", ".txt")))
         refuse_in_run(Path(output))
     runs, given = read_runs(sources), [data_root] if isinstance(data_root, str | PathLike) else [*(data_root or ())]
     roots = [Path(root) for root in given]

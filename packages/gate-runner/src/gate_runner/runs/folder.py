@@ -266,6 +266,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"{path} is not a manifest: {type(error).__name__}: {error}; choose another --output"
         ) from error
     validated(_Manifest, content, str(path))
+    if content.get("schema") != MANIFEST_SCHEMA:
+        raise DataError(
+            f"{path}: schema is {content.get('schema')!r:.60}, expected {MANIFEST_SCHEMA!r}; choose another --output"
+        )
     manifest: dict[str, Any] = content
     return manifest
 
