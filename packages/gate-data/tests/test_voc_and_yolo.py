@@ -183,6 +183,18 @@ def test_outlines_of_equally_many_points_are_read(tmp_path: Path) -> None:
     assert listed_yolo(pairs, ("a",)).objects.counts(1).tolist() == [20]
 
 
+@pytest.mark.parametrize(
+    ("rows", "remark"), [("0.5 0.5 0.4 0.4 0.6 0.6", "7 fields"), ("0.4 0.4 0.6 0.4 0.6 0.6 0.4 0.6", "9 f")]
+)
+def test_outlines_that_may_be_boxes_with_keypoints_are_remarked(tmp_path: Path, rows: str, remark: str) -> None:
+    Image.new("RGB", (50, 50)).save(tmp_path / "a.png")
+    (tmp_path / "a.txt").write_text(f"0 {rows}\n")
+    pair = (tmp_path / "a.png", tmp_path / "a.txt")
+    assert [text for text in listed_yolo([pair], ("a",)).remarks if f"all rows have {remark}" in text]
+    (tmp_path / "b.txt").write_text(f"0 {rows}\n0 0.5 0.5 0.4 0.4\n")
+    assert not listed_yolo([(tmp_path / "a.png", tmp_path / "b.txt")], ("a",)).remarks
+
+
 def named_again(folder: Path) -> None:
     """COCO's file with a row of ``images`` for each annotation, as converters of tables write it."""
     images, rows = [], []

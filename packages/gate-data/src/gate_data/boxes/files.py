@@ -284,7 +284,10 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
     once = [list(dict.fromkeys(listed)) for listed in boxes]
     listed = _listed("", files, once, [None] * len(files), tuple(classes))
     equal = sum(map(len, boxes)) - sum(map(len, once))
-    return replace(listed, remarks=(*listed.remarks, f"{equal} rows left out that equal another")) if equal else listed
+    remarks = [f"{equal} rows left out that equal another"] if equal else []
+    if len(lengths) == 1 and (few := _FEW_POINTS.get(*lengths)):
+        remarks.append(f"all rows have {few}, which are not read")
+    return replace(listed, remarks=(*listed.remarks, *remarks))
 
 
 def _yolo_rows(path: Path) -> list[Row]:
@@ -301,6 +304,11 @@ _SPREAD = 0.3
 """Share of a box's sides over which the keypoints in it are spread."""
 _LONG = 11
 """Fields of a row that may be a box with several keypoints."""
+_FEW_POINTS = {
+    7: "7 fields, read as outlines of 3 points; they may be boxes with 1 keypoint",
+    9: "9 fields, read as outlines of 4 points, as turned boxes are; they may be boxes with 2 keypoints",
+}
+"""What is said of rows that nothing tells from boxes with keypoints, by their fields."""
 _OF_KEYPOINTS = "looks like a box with keypoints, which are not read: write lines of CLASS X Y WIDTH HEIGHT"
 
 
