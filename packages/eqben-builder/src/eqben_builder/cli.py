@@ -57,6 +57,8 @@ def make_app(models: Models | None = None) -> typer.Typer:
                     require_place(name, ctx.params[name])
             if ctx.params.get("page"):
                 require_ending("page", ctx.params["page"], ".html", ".htm")
+            if ctx.params.get("save"):
+                require_ending("save", ctx.params["save"], ".npz")
             return super().invoke(ctx)
 
     app.command(cls=Guarded)(build)
