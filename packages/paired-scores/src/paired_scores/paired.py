@@ -445,9 +445,9 @@ def aligned(metric: str, a: Any, b: Any) -> tuple[Outcomes, Outcomes]:
         classes = max(a.shape[2], b.shape[2])
         a, b = (np.pad(scores, ((0, 0), (0, 0), (0, classes - scores.shape[2]))) for scores in (a, b))
     if metric in _TRUTHS:
-        truths = [side[:, _TRUTHS[metric]] for side in (a, b)]
-        if not np.array_equal(*truths, equal_nan=True):
-            apart = ~((truths[0] == truths[1]) | (np.isnan(truths[0]) & np.isnan(truths[1]))).reshape(len(a), -1).all(1)
+        mine, other = (side[:, _TRUTHS[metric]] for side in (a, b))
+        if not np.array_equal(mine, other, equal_nan=True):
+            apart = ~((mine == other) | (np.isnan(mine) & np.isnan(other))).reshape(len(a), -1).all(1)
             raise ValueError(
                 f"{metric}: {np.count_nonzero(apart)} of {len(a)} samples have another truth for one model than for "
                 f"the other, the first of them sample {int(apart.argmax())}; expected the same samples in one order"
