@@ -49,9 +49,9 @@ def write_licences(folder: Path, sources: tuple[str, ...]) -> Path:
     """
     path = folder / "LICENCES.txt"
     try:
-        there = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        stated = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     except (OSError, UnicodeDecodeError) as error:
         raise KnowledgeFileError(f"{path} cannot be read as text: {error}; move it away") from None
-    lines = [*there, *(LICENCES[source] for source in sources if LICENCES[source] not in there)]
+    lines = [*stated, *(LICENCES[source] for source in sources if LICENCES[source] not in stated)]
     write_text(path, "".join(f"{line}\n" for line in lines))
     return path
