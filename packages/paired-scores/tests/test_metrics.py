@@ -278,6 +278,8 @@ BAD = [
     ("average_precision", [[0.1, 0.2]] * 2, [[0, 0], [0, 0]], "label 0 has 0 positives"),
     ("roc_auc", [0.1, 0.2], [1, 2], "target 2 of sample 1, label 0"),
     ("brier", [[2.0, -1.0]], [0], "probabilities, got 2.0"),
+    ("brier", [[0.9, 0.1, 0.0], [0.9, 0.8, 0.7]], [0, 1], "sample 1: the probabilities of its 3 classes sum to 2.4"),
+    ("brier", [[0.9, 0.9]], [0], "sample 0: the probabilities of its 2 classes sum to 1.8"),
     ("miou", np.zeros((1, 2, 2)), np.zeros((1, 2, 3)), "expected"),
     ("miou", np.zeros((1, 3, 2, 2)), np.full((1, 2, 2), 5), "targets: class 5 is out of range"),
     ("mae", [[1.0, 2.0]], [1.0], "shape"),
@@ -291,6 +293,17 @@ BAD = [
     ),
     ("mse", [1j, 0], [1, 0], "predictions: expected numbers, got complex128"),
 ]
+
+
+def test_tensors_without_values_are_refused_by_name() -> None:
+    torch = pytest.importorskip("torch")
+    for tensor, shown in (
+        (torch.ones(3).to("meta"), "on meta, torch.strided"),
+        (torch.ones(3).to_sparse(), "on cpu, torch.sparse_coo"),
+        (torch.ones(3, dtype=torch.bfloat16).to_sparse(), "on cpu, torch.sparse_coo"),
+    ):
+        with pytest.raises(ValueError, match=f"^predictions: expected a dense tensor with values, got one .*{shown}"):
+            evaluate("mae", tensor, [1.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize(("values", "shown"), [(["x" * 200], ", such as " + "x" * 80), ([], "")])

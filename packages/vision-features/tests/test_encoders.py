@@ -7,15 +7,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from huggingface_hub import constants as hub_settings
+from PIL import Image
 
 from gate_data.hub.reaching import SECONDS
 from vision_features.encoders import load_encoder, loading
 from vision_features.encoders import spec as spec_module
 from vision_features.encoders.devices import device_in
-from vision_features.encoders.encoder import Encoder
+from vision_features.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder
 from vision_features.encoders.loading import device_for
 from vision_features.encoders.own import adopt
 from vision_features.encoders.spec import agree, encoder_forms, parse_spec
@@ -221,6 +223,78 @@ def test_weights_in_a_file_that_may_need_quickgelu_are_warned_of(tmp_path: Path)
         load_encoder(f"open_clip:tiny-two/{tmp_path}/w.pt")
 
 
+def test_weights_in_a_file_of_another_model_are_refused_with_what_lacks(tmp_path: Path) -> None:
+    import json
+
+    import open_clip
+
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
+    }
+    (tmp_path / "tiny-short.json").write_text(json.dumps(config))
+    open_clip.add_model_config(tmp_path / "tiny-short.json")
+    weights = open_clip.create_model("tiny-short").state_dict()
+    torch.save({name: value for name, value in weights.items() if name != "visual.proj"}, tmp_path / "w.pt")
+    with pytest.raises(EncoderError, match=r"for CLIP: Missing key\(s\) in state_dict: .visual.proj."):
+        load_encoder(f"open_clip:tiny-short/{tmp_path}/w.pt")
+    torch.save({}, tmp_path / "w.pt")
+    with pytest.raises(EncoderError, match=r"does not load: StopIteration$"):
+        load_encoder(f"open_clip:tiny-short/{tmp_path}/w.pt")
+
+
+def test_images_for_weights_in_a_file_are_prepared_as_for_the_published_weights_or_as_the_file_next_to_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+    import warnings
+
+    import open_clip
+    from open_clip import pretrained
+
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
+    }
+    half = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5), "interpolation": "bicubic", "resize_mode": "squash"}
+    openai = {"mean": CLIP_MEAN, "std": CLIP_STD, "interpolation": "bicubic", "resize_mode": "shortest"}
+    published = {"tiny-half": {"a": half, "b": half}, "tiny-mixed": {"a": openai, "b": half}, "tiny-openai": {"a": {}}}
+    for name in (*published, "tiny-unpublished"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(config))
+        open_clip.add_model_config(tmp_path / f"{name}.json")
+    for name, tags in published.items():
+        monkeypatch.setitem(pretrained._PRETRAINED, name, tags)
+    torch.save(open_clip.create_model("tiny-half").state_dict(), tmp_path / "w.pt")
+    with pytest.warns(UserWarning, match="mean .0.5, 0.5, 0.5.*as for all its published weights"):
+        encoder = load_encoder(f"open_clip:tiny-half/{tmp_path}/w.pt")
+    assert (encoder.mean, encoder.std) == ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+    wide = Image.fromarray(np.repeat(np.arange(0, 256, 2, dtype=np.uint8), 3).reshape(1, 128, 3).repeat(64, axis=0))
+    assert encoder.transform is not None
+    assert np.ptp(encoder.transform(wide)) > 200  # squashed: both ends of the image are there
+    with pytest.warns(UserWarning, match="as for some of its published weights, but not 'b'"):
+        encoder = load_encoder(f"open_clip:tiny-mixed/{tmp_path}/w.pt")
+    assert encoder.mean == CLIP_MEAN
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for name in ("tiny-openai", "tiny-unpublished"):
+            encoder = load_encoder(f"open_clip:{name}/{tmp_path}/w.pt")
+            assert (encoder.mean, encoder.std) == (CLIP_MEAN, CLIP_STD)
+            assert encoder.transform is not None
+            assert np.ptp(encoder.transform(wide)) < 200  # its middle alone
+        beside = tmp_path / "open_clip_config.json"
+        stated = {"mean": [0, 0, 0], "std": [1, 1, 1], "interpolation": "bilinear", "resize_mode": "squash"}
+        beside.write_text(json.dumps({"model_cfg": config, "preprocess_cfg": stated}))
+        for name in ("tiny-half", "tiny-mixed", "tiny-openai"):
+            encoder = load_encoder(f"open_clip:{name}/{tmp_path}/w.pt")
+            assert (encoder.mean, encoder.std) == ((0, 0, 0), (1, 1, 1))
+    for field, value in (("std", [1, 0, 1]), ("mean", [0.5]), ("mean", "0.5"), ("resize_mode", "zoom")):
+        beside.write_text(json.dumps({"preprocess_cfg": {**stated, field: value}}))
+        with pytest.raises(EncoderError, match=f"open_clip_config.json: preprocess_cfg.{field} is "):
+            load_encoder(f"open_clip:tiny-openai/{tmp_path}/w.pt")
+
+
 def test_open_clip_from_a_file_equals_the_model_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 
@@ -270,6 +344,42 @@ def test_hugging_face_dual_encoder_from_a_directory(tmp_path: Path) -> None:
     assert encoder.encode_text_tokens(["star", "red star"]).mask.sum(dim=1).tolist() == [3, 4]
     assert encoder.cut_texts(["star " * 10]) == ""
     assert "more than the 12 tokens" in encoder.cut_texts(["star " * 11])
+
+
+@pytest.mark.parametrize(
+    ("kind", "mean", "reason"),
+    [
+        ("Siglip", (0.5, 0.5, 0.5), "as published siglip models do"),
+        ("CLIP", CLIP_MEAN, "as published clip models do"),
+        ("Dinov2", (0.485, 0.456, 0.406), "as published dinov2 models do"),
+        ("ViT", (0.5, 0.5, 0.5), "as a guess"),
+    ],
+)
+def test_a_folder_without_an_image_processor_gets_its_familys_normalisation_and_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str, mean: tuple[float, ...], reason: str
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    side = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    image = {**side, "image_size": 32, "patch_size": 8}
+    if kind in ("Siglip", "CLIP"):
+        text = {
+            "vocab_size": 30,
+            "max_position_embeddings": 12,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "pad_token_id": 0,
+        }
+        width = {"projection_size": 32} if kind == "Siglip" else {}
+        config = getattr(transformers, f"{kind}Config")(text_config={**side, **text, **width}, vision_config=image)
+    else:
+        config = getattr(transformers, f"{kind}Config")(**image)
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(tmp_path)
+    if kind in ("Siglip", "CLIP"):
+        _save_word_tokenizer(transformers, tmp_path)
+    encoder = load_encoder(f"hf:{tmp_path}")
+    assert encoder.mean == mean
+    (message,) = [record.getMessage() for record in caplog.records if "preprocessor_config.json" in record.getMessage()]
+    assert reason in message
 
 
 @pytest.mark.parametrize("names", [["input_ids"], ["input_ids", "attention_mask"]])

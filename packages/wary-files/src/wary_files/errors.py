@@ -54,6 +54,23 @@ def unknown(kind: str, name: str, existing: Iterable[str]) -> UsageError:
     return UsageError(f"unknown {kind} {name!r}; {offer} {', '.join(near or sorted(names))}")
 
 
+def reason_of(error: BaseException, most: int = 300) -> str:
+    r"""Return another library's error in one line: its type and first line, with the next where that ends in a colon.
+
+    Args:
+        error: of any type, also without a message.
+        most: letters of the message.
+
+    Example:
+        >>> reason_of(RuntimeError("Error(s) in loading:\n\tMissing key(s): a\n")), reason_of(StopIteration())
+        ('RuntimeError: Error(s) in loading: Missing key(s): a', 'StopIteration')
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    message = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
+    message = message if len(message) <= most else f"{message[:most]} …"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
 def whole_numbers(*names: str, error: type[Exception] = UsageError) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Refuse other arguments of these names than whole numbers and None, before a function begins.
 

@@ -18,12 +18,16 @@ def as_array(values: Any, name: str = "values") -> Array:
     """Return a NumPy array of numbers or truth values from a tensor, an array or a list.
 
     Raises:
-        ValueError: texts, dates, complex numbers, objects that are no numbers, such as None among them, or a value that
-            is masked.
+        ValueError: texts, dates, complex numbers, objects that are no numbers, such as None among them, a value that
+            is masked, or a tensor without values, sparse or quantised.
     """
     if hasattr(values, "detach"):
-        values = values.detach().cpu()
+        values = values.detach()
+        values = values if values.device.type == "meta" else values.cpu()
         values = values.float() if values.is_floating_point() and values.element_size() < 4 else values
+        if values.device.type == "meta" or values.is_quantized or str(values.layout) != "torch.strided":
+            form = "quantised" if values.is_quantized else f"on {values.device}, {values.layout}"
+            raise ValueError(f"{name}: expected a dense tensor with values, got one that is {form}")
         values = values.numpy()
     refuse_masked(values, name)
     array = np.asarray(values)

@@ -22,7 +22,13 @@ from paired_scores.metrics.arrays import (
     ratio,
     score_columns,
 )
-from paired_scores.metrics.probabilities import binned_error, log_losses, sure_and_right, uniform_log_loss
+from paired_scores.metrics.probabilities import (
+    binned_error,
+    log_losses,
+    refuse_partial,
+    sure_and_right,
+    uniform_log_loss,
+)
 from paired_scores.metrics.ranking import (
     weighted_11point,
     weighted_auc,
@@ -162,6 +168,8 @@ def _brier(predictions: Array, targets: Array) -> Floats:
     outside = (scores < 0) | (scores > 1)
     if outside.any():
         raise ValueError(f"brier needs probabilities, got {scores[outside][0]}; apply a softmax or sigmoid first")
+    if exclusive:
+        refuse_partial(scores)
     squares = np.square(scores - truths)
     errors: Floats = squares.sum(1) if exclusive and squares.shape[1] > 2 else squares.mean(1)
     return errors

@@ -17,7 +17,7 @@ def log_losses(predictions: Array, targets: Array) -> Floats:
     """Minus the logarithm of the true class's probability; for labels, the mean over them."""
     if predictions.ndim == 2 and targets.ndim == 1 and predictions.shape[1] > 1:
         labels = class_labels(targets, predictions.shape[1])
-        own = _whole(_checked(predictions))[np.arange(len(labels)), labels]
+        own = refuse_partial(_checked(predictions))[np.arange(len(labels)), labels]
         return np.asarray(-np.log(np.maximum(own, LEAST)))
     scores, truths = score_columns(_checked(predictions), targets)
     own = np.where(truths > 0, scores, 1 - scores)
@@ -36,7 +36,7 @@ def sure_and_right(predictions: Array, targets: Array) -> Floats:
     scores = _checked(predictions)
     if scores.ndim == 1:
         scores = np.stack([1 - scores, scores], axis=1)
-    labels = class_labels(targets, _whole(scores).shape[1])
+    labels = class_labels(targets, refuse_partial(scores).shape[1])
     return np.stack([scores.max(1), (scores.argmax(1) == labels).astype(np.float64)], axis=1)
 
 
@@ -66,8 +66,12 @@ def _checked(predictions: Array) -> Floats:
     return scores
 
 
-def _whole(scores: Floats) -> Floats:
-    """Probabilities of classes that exclude one another: each sample's sum to 1, but for rounding."""
+def refuse_partial(scores: Floats) -> Floats:
+    """Return probabilities of classes that exclude one another: each sample's sum to 1, but for rounding.
+
+    Raises:
+        ValueError: a sample whose probabilities have another sum; shows it.
+    """
     sums = scores.sum(1)
     wrong = np.abs(sums - 1) > _ROUNDING
     if wrong.any():

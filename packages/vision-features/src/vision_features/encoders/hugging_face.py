@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,30 @@ from vision_features.encoders.spec import EncoderSpec
 from vision_features.encoders.transforms import of_processor
 from vision_features.errors import EncoderError, MissingCapabilityError
 from wary_files.checkpoints import whole
-from wary_files.errors import DataError
+from wary_files.errors import DataError, reason_of
 
+_LOG = logging.getLogger(__name__)
 _HALF = (0.5, 0.5, 0.5)
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+_FAMILIES = {
+    **dict.fromkeys(("siglip", "siglip2", "siglip_vision_model", "siglip2_vision_model", "beit"), (_HALF, _HALF)),
+    **dict.fromkeys(("clip", "clip_vision_model", "chinese_clip", "metaclip_2", "blip"), (CLIP_MEAN, CLIP_STD)),
+    **dict.fromkeys(
+        (
+            "dinov2",
+            "dinov2_with_registers",
+            "dinov3_vit",
+            "dinov3_convnext",
+            "swin",
+            "swinv2",
+            "convnext",
+            "convnextv2",
+        ),
+        _IMAGENET,
+    ),
+    **dict.fromkeys(("resnet", "regnet", "focalnet", "pvt", "pvt_v2", "deit", "vit_mae", "levit", "cvt"), _IMAGENET),
+}
+"""Means and standard deviations that the checkpoints of a family were published with, by its ``model_type``."""
 _KINDS = {"hf-text": ("bert", "roberta", "distilbert", "mpnet", "bart"), "hf-audio": ("whisper",)}
 _PATCH, _SIZE = 16, 224
 """Of the models behind a patch stem: their kinds, and the pixels of a patch and of an image."""
@@ -57,9 +79,8 @@ def load(spec: EncoderSpec) -> Encoder:
     except DataError as error:
         raise EncoderError(f"encoder {spec.text!r}: {error}") from error
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
         absent = "" if Path(source).is_dir() else f" (and there is no folder {spec.name} here)"
-        raise EncoderError(f"encoder {spec.text!r} does not load{absent}: {type(error).__name__}: {reason}") from error
+        raise EncoderError(f"encoder {spec.text!r} does not load{absent}: {reason_of(error)}") from error
     if absent_weights:
         model.pooler = None
     pooled = _first if absent_weights else _pooled
@@ -68,7 +89,10 @@ def load(spec: EncoderSpec) -> Encoder:
     processor = _processor(transformers, source)
     own_size = size_of(getattr(vision_config, "image_size", 224))
     size = _shape_of(processor) or own_size
-    mean, std = ((CLIP_MEAN, CLIP_STD) if dual else (_HALF, _HALF)) if processor is None else _normalisation(processor)
+    if processor is None:
+        mean, std = _of_family(spec, model.config.model_type, dual=dual)
+    else:
+        mean, std = _normalisation(processor)
     tower = model.vision_model if dual else model
     text = _TextSide(transformers, model, source) if dual else None
 
@@ -257,11 +281,24 @@ def _processor(transformers: Any, source: str) -> Any:
         _check_kind(Path(source), type(processor).__name__)
         _normalisation(processor)
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
-        raise EncoderError(
-            f"encoder 'hf:{source}': its image processor cannot be read ({type(error).__name__}: {reason})"
-        ) from error
+        raise EncoderError(f"encoder 'hf:{source}': its image processor cannot be read ({reason_of(error)})") from error
     return processor
+
+
+def _of_family(
+    spec: EncoderSpec, kind: str, *, dual: bool
+) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Return means and standard deviations for a directory without a processor, and say which were taken."""
+    mean, std = _FAMILIES.get(kind, (CLIP_MEAN, CLIP_STD) if dual else (_HALF, _HALF))
+    _LOG.warning(
+        "encoder %r: the folder has no preprocessor_config.json: images get mean %s and std %s, as %s; if it was "
+        "trained otherwise, save the model's image processor into the folder",
+        spec.text,
+        mean,
+        std,
+        f"published {kind} models do" if kind in _FAMILIES else "a guess",
+    )
+    return mean, std
 
 
 def _shape_of(processor: Any) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from vision_features.encoders.devices import device_in
 from vision_features.encoders.named import HUB_SOURCES, is_at_hand, spec_of_file
 from vision_features.encoders.spec import ENTRY_POINTS, FOLDER_SOURCES, EncoderSpec, parse_spec
 from vision_features.errors import EncoderError
-from wary_files.errors import UsageError
+from wary_files.errors import UsageError, reason_of
 
 if TYPE_CHECKING:
     from vision_features.encoders.encoder import Encoder
@@ -119,8 +119,7 @@ def _loaded(spec: EncoderSpec) -> Encoder:
     except UsageError:
         raise
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
-        raise EncoderError(f"encoder {spec.text!r} does not load: {type(error).__name__}: {reason}") from error
+        raise EncoderError(f"encoder {spec.text!r} does not load: {reason_of(error)}") from error
 
 
 def device_for(device: str) -> str:

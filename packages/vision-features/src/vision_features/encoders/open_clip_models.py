@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -45,10 +46,12 @@ def load(spec: EncoderSpec) -> Encoder:
     if is_resnet and isinstance(spec.pixels, tuple):
         raise EncoderError(f"encoder {spec.text!r}: open_clip's ResNets take square images only")
     check_patches(spec, 32 if is_resnet else vision.get("patch_size", 1))
-    if seed is None and spec.weights not in tags:
-        _warn_of_activation(spec, Path(spec.weights))
     drawn = {"pretrained_image": False, "pretrained_text": False}
     weights: dict[str, Any] = {"pretrained": spec.weights} if seed is None else drawn
+    if seed is None and spec.weights not in tags:
+        file = Path(spec.weights)
+        _warn_of_activation(spec, file)
+        weights["force_preprocess_cfg"] = _preparation_of_file(spec, file, tags)
     with torch.random.fork_rng(devices=[]), refused_code():
         torch.manual_seed(seed or 0)
         model = open_clip.create_model(spec.name, **weights, force_image_size=spec.pixels)
@@ -85,6 +88,82 @@ def _warn_of_activation(spec: EncoderSpec, file: Path) -> None:
         f"QuickGELU: {other}",
         UserWarning,
         stacklevel=2,
+    )
+
+
+_PREPARATION = ("mean", "std", "interpolation", "resize_mode")
+"""What images of one size may be prepared by otherwise, as open_clip's configurations call it."""
+
+
+def _preparation_of_file(spec: EncoderSpec, file: Path, tags: Sequence[str]) -> dict[str, Any]:
+    """Return how images are prepared for a file of weights, which does not tell it; empty for open_clip's default.
+
+    An ``open_clip_config.json`` next to the file decides. Without one, what all published weights of the model agree on
+    is taken, and a warning says so where that is not open_clip's default, or where they differ.
+    """
+    import open_clip
+    from open_clip.transform import PreprocessCfg
+
+    config = file.with_name("open_clip_config.json")
+    if given := _preparation_in(config):
+        return given
+    default = vars(PreprocessCfg())
+    published = {}
+    for tag in tags:
+        stated = open_clip.get_pretrained_cfg(spec.name, tag)
+        forms = ((name, stated.get(name) or default[name]) for name in _PREPARATION)
+        published[tag] = {name: tuple(form) if isinstance(form, list) else form for name, form in forms}
+    usual = {name: default[name] for name in _PREPARATION}
+    first = next(iter(published.values()), usual)
+    is_agreed = all(form == first for form in published.values())
+    taken = first if is_agreed else usual
+    if not is_agreed or taken != usual:
+        other = next((tag for tag, form in published.items() if form != usual), "")
+        why = "all its published weights" if is_agreed else f"some of its published weights, but not {other!r}"
+        warnings.warn(
+            f"encoder {spec.text!r}: images get mean {taken['mean']}, std {taken['std']}, {taken['interpolation']}, "
+            f"{taken['resize_mode']}, as for {why}: nothing next to the file says it; if it was trained otherwise, "
+            f"write {config.name} with preprocess_cfg there",
+            UserWarning,
+            stacklevel=2,
+        )
+    return taken
+
+
+def _preparation_in(config: Path) -> dict[str, Any]:
+    """Return what a configuration in open_clip's form says of images; empty where there is none, or it is silent.
+
+    Raises:
+        EncoderError: values that cannot be; shows the file and the value.
+    """
+    from open_clip.transform import PreprocessCfg
+
+    try:
+        refuse_special(config)
+        stated = json.loads(config.read_text(encoding="utf-8"))["preprocess_cfg"]
+        given = {name: stated[name] for name in _PREPARATION if stated.get(name) is not None}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+    default = vars(PreprocessCfg())
+    allowed = {"interpolation": ("bicubic", "bilinear", "random"), "resize_mode": ("shortest", "longest", "squash")}
+    for name, value in given.items():
+        if name in allowed:
+            if value not in allowed[name]:
+                expected = f"one of {', '.join(allowed[name])}"
+                raise EncoderError(f"{config}: preprocess_cfg.{name} is {value!r:.60}; expected {expected}")
+        elif not _are_three(value) or (name == "std" and min(value) <= 0):
+            raise EncoderError(f"{config}: preprocess_cfg.{name} is {value!r:.60}; expected three numbers, std above 0")
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return {name: default[name] for name in _PREPARATION} | plain if plain else {}
+
+
+def _are_three(value: object) -> bool:
+    """Whether a value of JSON is three finite numbers."""
+    return (
+        isinstance(value, list)
+        and len(value) == 3
+        and all(isinstance(number, int | float) and not isinstance(number, bool) for number in value)
+        and all(map(math.isfinite, value))
     )
 
 
