@@ -24,7 +24,7 @@ from vision_features.encoders.spec import agree, encoder_forms, parse_spec
 from vision_features.encoders.towers import DualEncoder
 from vision_features.errors import EncoderError, MissingCapabilityError
 from vision_features.features import FeatureCache, encode_pictures
-from wary_files.errors import UsageError
+from wary_files.errors import DataError, UsageError
 
 IMAGES = torch.randint(0, 256, (3, 3, 48, 48), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
 
@@ -622,3 +622,51 @@ def test_a_spec_of_thousands_of_letters_and_counts_that_are_not_whole_are_refuse
     images = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
     with pytest.raises(UsageError, match=r"batch_size is 1\.5; expected a whole number"):
         encode_pictures(FeatureCache(), load_encoder("micro-clip/random"), images, "pooled", "x", 1.5)  # type: ignore[arg-type]
+
+
+def _as_integers(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A state whose matrices are int8 without their scale, as a quantiser for another program leaves it."""
+    return {
+        name: (tensor * 100).to(torch.int8) if name.endswith("weight") and tensor.ndim > 1 else tensor
+        for name, tensor in state.items()
+    }
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+def test_weights_that_are_integers_are_refused(tmp_path: Path, ending: str) -> None:
+    """PyTorch casts them without a word, and every feature is noise."""
+    from safetensors.torch import save_file
+
+    def save(state: dict[str, torch.Tensor], name: str) -> Path:
+        path = tmp_path / f"{name}.{ending}"
+        (save_file if ending == "safetensors" else torch.save)(_as_integers(state), path)
+        return path
+
+    timm, open_clip = pytest.importorskip("timm"), pytest.importorskip("open_clip")
+    path = save(timm.create_model("test_vit", num_classes=0).state_dict(), "timm")
+    with pytest.raises(DataError, match=r"timm\.\w+: \S+weight has numbers of type int8, expected floats"):
+        load_encoder(f"timm:test_vit/{path}")
+    path = save({"visual.proj.weight": torch.ones(4, 4)}, "clip")
+    assert open_clip
+    with pytest.raises(DataError, match=r"clip\.\w+: visual\.proj\.weight has numbers of type (int8|I8), expected"):
+        load_encoder(f"open_clip:RN50-quickgelu/{path}")
+
+
+def test_a_folder_of_integers_or_of_more_layers_is_refused(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    safetensors = pytest.importorskip("safetensors.torch")
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, image_size=32, patch_size=8
+    )
+    transformers.ViTModel(config).save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    state = safetensors.load_file(file)
+    config.num_hidden_layers = 1
+    config.save_pretrained(tmp_path)
+    with pytest.raises(EncoderError, match=r"has more layers than its configuration says: \S*layers?\.1\."):
+        load_encoder(f"hf:{tmp_path}")
+    config.num_hidden_layers = 2
+    config.save_pretrained(tmp_path)
+    safetensors.save_file(_as_integers(state), file, metadata={"format": "pt"})
+    with pytest.raises(EncoderError, match=r"model\.safetensors: \S+weight has numbers of type I8, expected floats"):
+        load_encoder(f"hf:{tmp_path}")

@@ -21,6 +21,7 @@ from vision_features.encoders.encoder import Encoder
 from vision_features.encoders.spec import EncoderSpec
 from vision_features.encoders.timm_models import without_classifier
 from vision_features.errors import EncoderError
+from wary_files.checkpoints import refuse_integers
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _CONTEXT = 77
@@ -69,6 +70,7 @@ def _state(spec: EncoderSpec) -> State:
     }  # fmt: skip
     if not state:
         raise EncoderError(f"encoder {spec.text!r}: {spec.name} holds no weights; expected a checkpoint")
+    refuse_integers(spec.name, {name: str(tensor.dtype) for name, tensor in state.items()})
     return state
 
 

@@ -21,6 +21,7 @@ from vision_features.encoders.spec import EncoderSpec, check_patches
 from vision_features.encoders.towers import DualEncoder, ImageTower
 from vision_features.encoders.transforms import of_steps
 from vision_features.errors import EncoderError
+from wary_files.checkpoints import refuse_integers, stored_kinds
 from wary_files.errors import unknown
 from wary_files.limits import refuse_special
 
@@ -51,6 +52,7 @@ def load(spec: EncoderSpec) -> Encoder:
     if seed is None and spec.weights not in tags:
         file = Path(spec.weights)
         _warn_of_activation(spec, file)
+        refuse_integers(file, _kinds(file))
         weights["force_preprocess_cfg"] = _preparation_of_file(spec, file, tags)
     with torch.random.fork_rng(devices=[]), refused_code():
         torch.manual_seed(seed or 0)
@@ -165,6 +167,20 @@ def _are_three(value: object) -> bool:
         and all(isinstance(number, int | float) and not isinstance(number, bool) for number in value)
         and all(map(math.isfinite, value))
     )
+
+
+def _kinds(file: Path) -> dict[str, str]:
+    """The tensors' types in a file of weights, read without its numbers; none of a file that loading will refuse."""
+    if file.suffix == ".safetensors":
+        return stored_kinds(file)
+    refuse_special(file)
+    try:
+        content: Any = torch.load(file, map_location="meta", weights_only=True)
+    except Exception:  # noqa: BLE001  # a TorchScript archive, or what open_clip refuses with its reason
+        return {}
+    content = content.get("state_dict", content) if isinstance(content, dict) else {}
+    items = content.items() if isinstance(content, dict) else ()
+    return {str(name): str(value.dtype) for name, value in items if isinstance(value, Tensor)}
 
 
 def _says_quick_gelu(config: Path) -> bool | None:

@@ -14,6 +14,7 @@ from vision_features.encoders.encoder import Encoder, PatchFeatures
 from vision_features.encoders.spec import EncoderSpec, check_patches
 from vision_features.encoders.transforms import of_steps
 from vision_features.errors import EncoderError
+from wary_files.checkpoints import refuse_integers
 from wary_files.errors import unknown
 
 
@@ -86,6 +87,7 @@ def _from_file(timm: Any, name: str, path: Path) -> Any:
     from timm.models import load_state_dict
 
     state = load_state_dict(str(path), weights_only=True)
+    refuse_integers(path, {key: str(tensor.dtype) for key, tensor in state.items()})
     head = next(
         (state[key] for key in ("head.weight", "fc.weight", "head.fc.weight", "classifier.weight") if key in state),
         None,
