@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import gate_runner
 import vision_features
 from gate_runner.adapting import asks_for_texts
 from gate_runner.cli import main
-from gate_runner.errors import DataError, UsageError
+from gate_runner.errors import DataError, MissingCapabilityError, UsageError
 from gate_runner.runs.stored import read_run
 from gate_runner.settings import Settings
 from knowledge_prompts import ClassWords, WordNet
@@ -417,3 +418,11 @@ def test_features_are_encoded_once_for_all_methods_shots_and_seeds(digits: Path)
         gate_runner.adapt(digits, method, encoder=encoder, output=f"run{number}", **options)  # type: ignore[arg-type]
     # Two are looked at for what the encoder gives, and single ones for how long it takes.
     assert sum(count for count in calls if count > 2) == len(files)
+
+
+@pytest.mark.parametrize("how", [{"method": "zeroshot"}, {"method": "probe", "shots": "4", "init": "language"}])
+def test_an_encoder_without_texts_is_refused_before_a_folder_is_made(digits: Path, how: dict[str, str]) -> None:
+    silent = replace(load_encoder("micro-clip/random"), spec="silent", text=None)
+    with pytest.raises(MissingCapabilityError, match="'silent' has no text side, and this compares"):
+        gate_runner.adapt(digits, encoder=silent, output="run", **how)
+    assert not Path("run").exists()

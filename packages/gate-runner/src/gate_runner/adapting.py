@@ -14,7 +14,7 @@ from gate_data.own import OwnBenchmark, benchmark_text, guess, originals_from, r
 from gate_runner.benchmarks import Benchmark
 from gate_runner.benchmarks.own import metrics_of, own_benchmark, refuse_among_classes, unknown_metric
 from gate_runner.benchmarks.registry import is_taken
-from gate_runner.errors import UsageError, unknown
+from gate_runner.errors import MissingCapabilityError, UsageError, unknown
 from gate_runner.runs.request import RunRequest, eval_units_of, folder_name, make_request
 from gate_runner.settings import Settings
 from knowledge_prompts.class_words import ClassWords
@@ -57,6 +57,7 @@ def adaptation(
     """The run that adapts an encoder to one's own images and keeps the head."""
     from gate_runner.tasks.recipes import checked
     from vision_features.encoders import load_encoder
+    from vision_features.encoders.encoder import Encoder
     from vision_features.encoders.loading import device_for
 
     if method not in METHODS:
@@ -70,6 +71,11 @@ def adaptation(
     if isinstance(encoder, str):
         encoder = load_encoder(encoder, device=device_for(settings.device))
     settings = _of_method(method, settings, texts=getattr(encoder, "text", None) is not None)
+    if isinstance(encoder, Encoder) and encoder.text is None and asks_for_texts(method, settings):
+        raise MissingCapabilityError(
+            f"encoder {encoder.spec!r} has no text side, and this compares images with class texts: name another "
+            "encoder, or take adapt probe alone"
+        )
     if len(settings.readout) > 1:
         raise UsageError(f"adapt keeps one head: name one --readout, not {', '.join(settings.readout)}")
     axes = settings.axes()

@@ -46,9 +46,9 @@ def whole(
         named = f"{', '.join(absent[:_NAMED])}{more}"
         raise DataError(f"{source}{part} lacks weights of {type(model).__name__}: {named}; they would be random")
     layers = {_NUMBER.sub(".N", name) for name in weights}
-    if more := sorted(name for name in report["unexpected_keys"] if _NUMBER.sub(".N", name) in layers):
+    if unread := sorted(name for name in report["unexpected_keys"] if _NUMBER.sub(".N", name) in layers):
         raise DataError(
-            f"{source}{part} has more layers than its configuration says: {', '.join(more[:_NAMED])} and so on would "
+            f"{source}{part} has more layers than its configuration says: {', '.join(unread[:_NAMED])} and so on would "
             "be left out"
         )
     if getattr(getattr(model, "config", None), "quantization_config", None) is None:
