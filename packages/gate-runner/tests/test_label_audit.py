@@ -247,6 +247,31 @@ def test_decisions_of_other_data_are_one_line(
     assert not (data / "corrections.csv").exists()
 
 
+def test_two_decisions_on_an_image_that_is_called_in_two_ways_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "colours"
+    for number, label in enumerate(("blue", "green", "red")):
+        for split in ("train", "val", "test"):
+            (folder / split / label).mkdir(parents=True)
+            for copy in range(2):
+                picture = Image.new("RGB", (8, 8), (80 * number, 9 * copy, len(split)))
+                picture.save(folder / split / label / f"{split}-{label}{copy}.png")
+    folders = '[data]\nkind = "folders"\n[splits]\ntrain = "train"\nvalidation = "val"\ntest = "test"\n'
+    (folder / "benchmark.toml").write_text(
+        '[benchmark]\nid = "colours"\ntitle = "colours"\ntask = "image-classification"\n' + folders
+    )
+    long, short = "test/red/test-red0.png", "test-red0.png"
+    for other in (("accept", "green"), ("drop", ""), ("reject", "red")):
+        applied(
+            decided(tmp_path / "labels.csv", (long, "red", "accept", "blue"), (short, "red", *other)), folder, status=2
+        )
+        assert f"line 3: field 'decision' is {other[0]!r}, expected one decision for {long}" in capsys.readouterr().err
+        assert not (folder / "corrections.csv").exists()
+    applied(decided(tmp_path / "labels.csv", (long, "red", "accept", "blue"), (short, "red", "accept", "blue")), folder)
+    assert "1 labels corrected" in capsys.readouterr().out
+
+
 def test_corrections_of_other_labels_stop_a_run(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (data / "corrections.csv").write_text(f"file,label,correction\n9.png,{NAMES[0]},\n")
     (data / "benchmark.toml").write_text(TEXT + 'corrections = "corrections.csv"\n')

@@ -76,12 +76,16 @@ def review(path: Path, decisions: Path) -> Review:
     rows = {(row.file, row.correction): row for row in before if row.correction}
     result = {(row.file, row.label): row for row in before}
     changed, confirmed, decided = [], 0, dict[tuple[str, str], str]()
+    choices: dict[tuple[str, str], str | None] = {}  # by image and label in the data, however the table calls the image
     for row in table(decisions, _COLUMNS):
         name, label, after = _decided(row, own, raw, names)
         key = (value(row, "file"), value(row, "label"))
         chosen = "" if after is None else value(row, "correction")
-        if decided.setdefault(key, chosen) != chosen:
+        if decided.setdefault(key, chosen) != chosen or choices.get((name, label), after) != after:
             raise row.error("decision", f"one decision for {name}, which has another above")
+        if (name, label) in choices:
+            continue
+        choices[name, label] = after
         if after == label:
             confirmed += 1
             continue
