@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,3 +78,35 @@ def test_a_file_that_cannot_be_read_is_one_line_with_its_name(tmp_path: Path, re
     message = str(caught.value)
     assert "\n" not in message
     assert len(message) < 500 + len(str(tmp_path)), message[:300]
+
+
+@pytest.mark.parametrize(
+    ("package", "inner", "name"),
+    [
+        ("gate_runner.cli", "app", "gate-runner"),
+        ("eqben_builder.cli", "make_app", "eqben"),
+        ("oven_retrieval.cli", "make_app", "oven"),
+        ("knowledge_prompts.cli", "make_app", "prompts"),
+        ("vision_features.cli", "parser", "vision-features"),
+        ("eevee.cli", "parser", "eevee"),
+    ],
+)
+def test_a_file_of_another_user_is_one_line_that_says_what_to_do(
+    package: str, inner: str, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied", "runs/a\u001b.json")
+
+    cli = importlib.import_module(package)
+    monkeypatch.setattr(cli, inner, refuse)
+    try:
+        status = getattr(cli, "main", getattr(cli, "console", None))(["--version"])
+    except SystemExit as stopped:
+        status = stopped.code
+    shown = capsys.readouterr().err
+    assert status == 2
+    assert shown.startswith(f"{name}: runs/a")
+    assert shown.endswith(
+        ".json: Permission denied; ask its owner for the right, or use a copy or folder of your own\n"
+    )
+    assert "\u001b" not in shown

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError
+from wary_files.errors import line_of
 from wary_files.text import printable_json
 
 if TYPE_CHECKING:
@@ -188,12 +189,12 @@ def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
         from eevee import commands
 
         return commands.run(options)
-    except EeveeError as error:
-        print(f"{prog}: {printable_json(' '.join(str(error).split()))}", file=sys.stderr)  # noqa: T201
-        return 2
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except (EeveeError, OSError) as error:
+        print(f"{prog}: {printable_json(line_of(error))}", file=sys.stderr)  # noqa: T201
+        return 2
 
 
 def console() -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from eqben_builder.commands.models import Models
+from wary_files.errors import line_of
 from wary_files.folders import refuse_over_inputs, require_ending, require_place
 from wary_files.stopping import stoppable
 from wary_files.text import printable
@@ -79,8 +80,7 @@ def main(arguments: Sequence[str] | None = None, models: Models | None = None) -
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("EQBEN_DEBUG"):
             raise
-        line = " ".join(str(error).split()) or type(error).__name__
-        sys.stderr.write(f"eqben: {printable(line)}\n")
+        sys.stderr.write(f"eqben: {printable(line_of(error))}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         sys.stderr.write("eqben: interrupted; the same command continues\n")

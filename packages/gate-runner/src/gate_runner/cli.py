@@ -172,9 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if os.environ.get("GATE_RUNNER_DEBUG"):
             raise
         from gate_runner.errors import printable
+        from wary_files.errors import line_of
 
-        line = printable(" ".join(str(error).split())) or type(error).__name__
-        sys.stderr.write(f"gate-runner: {line}\n")
+        sys.stderr.write(f"gate-runner: {printable(line_of(error))}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         sys.stderr.write("gate-runner: interrupted; the same command continues\n")

@@ -13,6 +13,7 @@ try:
 except ImportError:
     raise ModuleNotFoundError("the command line needs typer: pip install 'knowledge-prompts[cli]'") from None
 
+from wary_files.errors import line_of
 from wary_files.text import printable
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ def console(arguments: Sequence[str] | None = None) -> None:
     try:
         make_app()(args=None if arguments is None else list(arguments), prog_name="prompts")
     except (ValueError, OSError, ImportError) as error:
-        _echo(f"prompts: {' '.join(str(error).split()) or type(error).__name__}", err=True)
+        _echo(f"prompts: {line_of(error)}", err=True)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         sys.stderr.write("prompts: interrupted; the same command asks only what is missing\n")

@@ -79,10 +79,10 @@ def main(arguments: Sequence[str] | None = None, encoders: Encoders | None = Non
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("OVEN_DEBUG"):
             raise
+        from wary_files.errors import line_of
         from wary_files.text import printable_json
 
-        line = " ".join(str(error).split()) or type(error).__name__
-        sys.stderr.write(f"oven: {printable_json(line)}\n")
+        sys.stderr.write(f"oven: {printable_json(line_of(error))}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         sys.stderr.write("oven: interrupted; the same command continues\n")

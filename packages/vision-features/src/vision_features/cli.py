@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vision_features.__about__ import __version__
+from wary_files.errors import line_of
 from wary_files.folders import refuse_over_inputs, require_ending
 from wary_files.stopping import stoppable
 from wary_files.text import printable
@@ -104,8 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with stoppable("vision-features"):
             status: int = options.run(options)
     except (ValueError, OSError, ImportError) as error:
-        line = printable(" ".join(str(error).split())) or type(error).__name__
-        sys.stderr.write(f"vision-features: {line}\n")
+        sys.stderr.write(f"vision-features: {printable(line_of(error))}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("vision-features: interrupted; the same command continues\n")

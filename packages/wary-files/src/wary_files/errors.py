@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import functools
 import inspect
 import operator
@@ -69,6 +70,23 @@ def reason_of(error: BaseException, most: int = 300) -> str:
     message = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])
     message = message if len(message) <= most else f"{message[:most]} …"
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def line_of(error: BaseException) -> str:
+    r"""Return the one line with which a command ends: of the system's errors, the file, the reason, and what to do.
+
+    Example:
+        >>> line_of(PermissionError(13, "Permission denied", "runs/a.json"))
+        'runs/a.json: Permission denied; ask its owner for the right, or use a copy or folder of your own'
+        >>> line_of(ValueError("two\nlines")), line_of(StopIteration())
+        ('two lines', 'StopIteration')
+    """
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        denied = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        advice = "; ask its owner for the right, or use a copy or folder of your own" if denied else ""
+        second = "" if error.filename2 is None else f" -> {error.filename2}"
+        return " ".join(f"{error.filename}{second}: {error.strerror}{advice}".split())
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def whole_numbers(*names: str, error: type[Exception] = UsageError) -> Callable[[Callable[P, T]], Callable[P, T]]:
