@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from vision_adapters.tuning import HeldOut, tune, tuning_data
-from vision_adapters.tuning.discriminant import _shrunk, can_discriminate, fit_discriminant
+from vision_adapters.tuning.discriminant import _shrinkage, can_discriminate, fit_discriminant
 from vision_adapters.tuning.unit_features import is_shifted, is_worthless, may_move
 
 
@@ -50,7 +50,31 @@ def test_the_shrunk_covariance_is_scikit_learns(n: int, d: int) -> None:
     x = torch.randn(n, d, dtype=torch.double, generator=generator)
     x = x @ torch.randn(d, d, dtype=torch.double, generator=generator)
     theirs, _ = ledoit_wolf(x.numpy(), assume_centered=True)
-    torch.testing.assert_close(_shrunk(x), torch.from_numpy(theirs), rtol=1e-12, atol=1e-12)
+    share, size = _shrinkage(x, torch.ones(n, dtype=torch.double))
+    shrunk = (1 - share) * x.T @ x / n + share * size * torch.eye(d, dtype=torch.double)
+    torch.testing.assert_close(shrunk, torch.from_numpy(theirs), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_discriminant_of_more_features_than_images_solves_the_covariance_by_its_definition(weighted: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    unit = F.normalize(torch.randn(30, 90, generator=generator), dim=1)
+    unit[:, :3] *= 9.0  # so that shrinkage is neither none nor all
+    labels = torch.arange(30) % 3
+    member = F.one_hot(labels, 3).float()
+    counts = torch.randint(1, 4, (30,), generator=generator).double() if weighted else torch.ones(30).double()
+    weight, bias = fit_discriminant(unit, member, counts.float() if weighted else None)
+    wide = unit.double()
+    means = torch.stack([(counts[labels == at] @ wide[labels == at]) / counts[labels == at].sum() for at in range(3)])
+    inside, total = wide - means[labels], float(counts.sum())
+    share, size = _shrinkage(inside, counts)
+    assert 0.01 < share < 0.99
+    shrunk = (1 - share) * inside.T @ (inside * counts[:, None]) / total + share * size * torch.eye(90).double()
+    covariance = shrunk * total / (total - 3)
+    covariance += (1e-9 + 1e-6 * covariance.diagonal().mean()) * torch.eye(90).double()
+    expected = torch.linalg.solve(covariance, means.T).T
+    torch.testing.assert_close(weight.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(bias.double(), -0.5 * (expected * means).sum(1), rtol=1e-5, atol=1e-6)
 
 
 def test_a_discriminant_needs_scatter_within_classes() -> None:

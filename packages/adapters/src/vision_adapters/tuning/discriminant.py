@@ -30,32 +30,49 @@ def fit_discriminant(
     $\Sigma$ is the covariance within classes, drawn towards a multiple of the identity as far as Ledoit and Wolf's
     formula says (2004). A class without images gets the mean of all. `weights` are `TuningData.effective_weights`.
     """
-    counts = member.sum(0)
-    means = class_means(unit, member, weights)
-    samples = float(len(unit) if weights is None else weights.sum())
-    covariance = _shrunk((unit - member @ means).double(), weights)
+    means = class_means(unit, member, weights).double()
+    centred = unit.double() - member.double() @ means
+    counts = centred.new_ones(len(unit)) if weights is None else weights.double()
+    share, size = _shrinkage(centred, counts)
+    samples = float(counts.sum())
     # one degree of freedom is lost for each class
-    covariance *= samples / max(1, samples - int((counts > 0).sum()))
-    covariance.diagonal().add_(1e-9 + 1e-6 * covariance.diagonal().mean())
-    weight = torch.linalg.solve(covariance, means.double().T).T
-    bias = -0.5 * (weight * means.double()).sum(1)
+    factor = samples / max(1, samples - int((member.sum(0) > 0).sum()))
+    ridge = factor * share * size + 1e-9 + 1e-6 * factor * size
+    rows = centred * (counts * (factor * (1 - share) / samples)).sqrt()[:, None]
+    weight = _solved(rows, ridge, means)
+    bias = -0.5 * (weight * means).sum(1)
     return weight.to(unit.dtype), bias.to(unit.dtype)
 
 
-def _shrunk(centred: Float[Tensor, "n d"], weights: Float[Tensor, " n"] | None = None) -> Float[Tensor, "d d"]:
-    """Ledoit and Wolf's covariance of rows whose mean is 0: scikit-learn's, without the second it takes to import."""
-    width = centred.shape[1]
-    counts = torch.ones(len(centred), dtype=centred.dtype) if weights is None else weights.double()
-    count = float(counts.sum())
-    covariance = centred.T @ (centred * counts[:, None]) / count
-    size = covariance.diagonal().mean()
-    away = covariance.square().sum() / width - size**2  # squared distance to the multiple of the identity
+def _shrinkage(centred: Float[Tensor, "n d"], counts: Float[Tensor, " n"]) -> tuple[float, float]:
+    """Return Ledoit and Wolf's share of the multiple of the identity, and that multiple, of rows whose mean is 0.
+
+    The result is scikit-learn's, without the second that it takes to import.
+    """
+    width, count = centred.shape[1], float(counts.sum())
+    rows = centred * (counts / count).sqrt()[:, None]
+    products = _smaller_products(rows)  # has the eigenvalues of the covariance, whichever side it is of
+    squares = float(products.square().sum())
+    size = float(products.diagonal().sum()) / width
+    away = squares / width - size**2  # squared distance to the multiple of the identity
     lengths = centred.square().sum(1)
-    noise = ((counts * lengths.square()).sum() / count - covariance.square().sum()) / (width * count)
-    share = (torch.minimum(noise, away) / away).clamp(0, 1) if away > 0 else torch.zeros(())
-    shrunk: Tensor = covariance * (1 - share)
-    shrunk.diagonal().add_(share * size)
-    return shrunk
+    noise = (float((counts * lengths.square()).sum()) / count - squares) / (width * count)
+    return (max(0.0, min(1.0, min(noise, away) / away)) if away > 0 else 0.0), size
+
+
+def _smaller_products(rows: Float[Tensor, "n d"]) -> Float[Tensor, "m m"]:
+    return rows @ rows.T if len(rows) < rows.shape[1] else rows.T @ rows
+
+
+def _solved(rows: Float[Tensor, "n d"], ridge: float, means: Float[Tensor, "k d"]) -> Float[Tensor, "k d"]:
+    r"""Return $(X^\top X + \rho I)^{-1} \mu_c$, by Woodbury's identity where samples are fewer than features."""
+    products = _smaller_products(rows)
+    products.diagonal().add_(ridge)
+    if len(rows) < rows.shape[1]:
+        inside: Tensor = torch.linalg.solve(products, rows @ means.T)
+        return (means - inside.T @ rows) / ridge
+    solution: Tensor = torch.linalg.solve(products, means.T)
+    return solution.T
 
 
 def discriminant_scores(data: TuningData, unit: Float[Tensor, "n d"]) -> Float[Tensor, "v k"] | None:
