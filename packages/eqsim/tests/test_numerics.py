@@ -152,20 +152,26 @@ def test_compiles_without_a_graph_break(loss: torch.nn.Module) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="inductor needs a C++ compiler")
-@pytest.mark.skipif(
-    torch.__version__.startswith("2.6.") and find_spec("setuptools") is None,
-    reason="torch 2.6's inductor imports setuptools and does not bring it",
-)
+INDUCTOR = [
+    pytest.mark.again,  # seconds of C++; what torch.compile traces is what aot_eager is given
+    pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="inductor needs a C++ compiler"),
+    pytest.mark.skipif(
+        torch.__version__.startswith("2.6.") and find_spec("setuptools") is None,
+        reason="torch 2.6's inductor imports setuptools and does not bring it",
+    ),
+]
+
+
+@pytest.mark.parametrize("compiler", ["aot_eager", pytest.param("inductor", marks=INDUCTOR)])
 @pytest.mark.long
-def test_inductor_compiles_contrast_eqsim_and_pairs_in_one_pass(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_contrast_eqsim_and_pairs_compile_in_one_pass(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # what another processor compiled into the cache that all share is NaN here, or ends the process
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     inputs, pairs = batch(0.5, 40), torch.arange(20).view(-1, 2)
     loss = ClipEqSimLoss("hybrid", pair_weight=1.0, backend="tiled")  # dense and gram were seen to do so, too
-    compiled = torch.compile(loss, fullgraph=True)
+    compiled = torch.compile(loss, fullgraph=True, backend=compiler)
     computed = []
     for function in (compiled, loss):
         value = function(*inputs, torch.tensor(10.0), close_pairs=pairs)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from gate_runner.choosing import costs
 
 ENCODER = '''
 """Colours and edges in a coarse grid: no weights, no training, and better than nothing."""
@@ -89,6 +92,14 @@ def pooled_only():
 def fails():
     raise RuntimeError("no weights at hand")
 '''
+
+
+@pytest.fixture(scope="session", autouse=True)
+def speeds_of_few_calls() -> Iterator[None]:
+    """A choice measures each encoder for 0.4 s; how fast it is here no test asks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(costs, "speeds", partial(costs.speeds, seconds=0.0))
+        yield
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from gate_runner import adapt, run
 from gate_runner.choosing.choice import choose
 from gate_runner.errors import DataError, EncoderError, UsageError
+from gate_runner.tasks import classification_training
 from vision_features import load_head
 from vision_features.encoders import load_encoder
 
@@ -49,7 +50,11 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("readout", READOUTS)
-def test_a_kept_head_gives_the_predictions_of_its_run(photos: Path, tmp_path: Path, readout: str) -> None:
+def test_a_kept_head_gives_the_predictions_of_its_run(
+    photos: Path, tmp_path: Path, readout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("steps", 120), ("rates", (1.0,))):
+        monkeypatch.setitem(classification_training._ATTENTIVE, name, value)
     done = adapt(
         photos, encoder="micro-clip", readout=readout, save=tmp_path / "head", output=tmp_path / "run", device="cpu"
     )
@@ -112,7 +117,10 @@ def test_choose_keeps_the_best_encoders_head(photos: Path, tmp_path: Path) -> No
         choose("digits@knn", ["micro-clip", "micro-clip/random"], tmp_path / "knn", settings, save=tmp_path / "other")
 
 
-@pytest.mark.parametrize("readout", ["last/z", "block:2/mean", "concat"])
+AGAIN = [pytest.param(readout, marks=pytest.mark.again) for readout in ("last/z", "block:2/mean", "concat")]
+
+
+@pytest.mark.parametrize("readout", ["last+block:2/mean/z", *AGAIN])
 def test_a_head_at_a_read_out_is_exported(photos: Path, tmp_path: Path, readout: str) -> None:
     pytest.importorskip("onnxscript")
     onnxruntime: Any = pytest.importorskip("onnxruntime")
