@@ -268,6 +268,65 @@ def test_a_file_without_entities_is_refused_and_a_refused_build_leaves_nothing(
     assert capsys.readouterr().out == "gose\t0\tgoose\ttypo\t1 edit\nduck\t1\tduck\texact name\t\n"
 
 
+class _Killed(BaseException):
+    """Nobody catches it; what a killed process leaves is still there."""
+
+
+@pytest.mark.parametrize("at", ["kb", "names", "vectors"])
+def test_a_build_that_was_killed_goes_on_by_the_same_command(
+    built: tuple[Path, str], at: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said that the folder is there, and asked for --overwrite."""
+    from oven_retrieval import encoding, workspace
+
+    _, encoder = built
+    rows = "".join(json.dumps({"id": f"Q{row}", "name": f"thing {row} red"}) + "\n" for row in range(300))
+    Path("many.jsonl").write_text(rows)
+    command = ["build", "many.jsonl", "--encoder", encoder, "--output"]
+    assert oven(*command, "whole") == 0
+
+    def kill(*arguments: object, **options: object) -> None:
+        raise _Killed
+
+    with monkeypatch.context() as patched:
+        module, name = {
+            "kb": (workspace, "build_kb_from_file"),
+            "names": (workspace, "build_name_index"),
+            "vectors": (encoding, "add_vectors"),
+        }[at]
+        patched.setattr(module, name, kill)
+        with pytest.raises(_Killed):
+            main([*command, "parted"])
+    left = Path("parted", "unfinished.json")
+    assert left.exists() == (at != "kb")  # before, nothing was made
+    if left.exists():
+        capsys.readouterr()
+        assert oven("build", "many.jsonl", "--no-ngrams", "--encoder", encoder, "--output", "parted") == 2
+        assert "parted holds an unfinished build with other ngrams: give --overwrite" in capsys.readouterr().err
+        assert left.exists()
+    assert oven(*command, "parted") == 0
+    files = {path.relative_to("whole") for path in Path("whole").rglob("*") if path.is_file()}
+    assert files
+    assert files == {path.relative_to("parted") for path in Path("parted").rglob("*") if path.is_file()}
+    for file in files:
+        assert Path("parted", file).read_bytes() == Path("whole", file).read_bytes() or file.name == "manifest.json"
+    capsys.readouterr()
+    assert oven(*command, "parted") == 2  # a finished one is not replaced
+    assert "exists; expected a new folder" in capsys.readouterr().err
+    assert not left.exists()
+
+
+def test_a_build_that_replaces_and_fails_leaves_the_old_one_and_no_note(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("goose\nduck\n")
+    (tmp_path / "none.txt").write_text("")
+    kb = tmp_path / "kb"
+    assert oven("build", str(tmp_path / "names.txt"), "--output", str(kb)) == 0
+    before = {path.name: path.read_bytes() for path in (kb / "kb").iterdir()}
+    assert oven("build", str(tmp_path / "none.txt"), "--output", str(kb), "--overwrite") == 2
+    assert {path.name: path.read_bytes() for path in (kb / "kb").iterdir()} == before
+    assert not (kb / "unfinished.json").exists()
+
+
 def test_a_damaged_index_of_names_is_said_with_its_folder(tmp_path: Path) -> None:
     names = tmp_path / "names.txt"
     names.write_text("".join(f"w{at % 7} w{at % 11} x{at}\n" for at in range(400)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -26,10 +27,13 @@ from oven_retrieval.ranking import describe
 from oven_retrieval.readers import read_entities
 from oven_retrieval.refusal import Calibration
 from oven_retrieval.tokens import TOKENIZERS
-from wary_files.durable import is_held, one_writer, restore, write_file
+from wary_files.durable import is_held, one_writer, restore, write_file, write_whole
+from wary_files.errors import UsageError
 from wary_files.json_files import read_json
 
 BLOCK = 8192
+UNFINISHED = "unfinished.json"
+"""Name of the note of a build's settings, which is in the folder until the build ends."""
 PROJECT = "project"
 """Name of the lock of a whole project, in its folder."""
 _PATIENCE = 30.0
@@ -89,6 +93,66 @@ def _none_left(folder: Path) -> Iterator[None]:
             with suppress(OSError):  # it holds something
                 folder.rmdir()
         raise
+
+
+@contextmanager
+def continued_build(folder: str | Path, settings: Mapping[str, Any], *, overwrite: bool) -> Iterator[bool]:
+    """Yield whether a build may replace what is there: if it was asked to, or if a killed build has left it.
+
+    A note with the settings is in the folder from the beginning of a build to its end. The same command finds it, and
+    continues: entities and names are made again, vectors go on where they were.
+
+    Args:
+        folder: of the build.
+        settings: whatever the result depends on, as JSON has it.
+        overwrite: whether a finished knowledge base is replaced.
+
+    Raises:
+        UsageError: a killed build with other settings is there; names them.
+    """
+    folder = Path(folder)
+    note, manifest = folder / UNFINISHED, folder / "kb" / MANIFEST
+    left = _noted(note)
+    if left is not None and left != settings and not overwrite:
+        differing = ", ".join(name for name in settings if left.get(name) != settings[name]) or "settings"
+        raise UsageError(
+            f"{folder} holds an unfinished build with other {differing}: give --overwrite to replace it, or another "
+            "--output"
+        )
+    if left is None and manifest.exists() and not overwrite:  # the knowledge base's writer refuses it
+        yield False
+        return
+    before, is_new = _stamp(manifest), not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(note, json.dumps(settings).encode())
+    try:
+        yield overwrite or left == settings
+    except BaseException:
+        if left is None and _stamp(manifest) == before:  # nothing came of it
+            note.unlink(missing_ok=True)
+            if is_new:
+                with suppress(OSError):  # it holds something
+                    folder.rmdir()
+        raise
+    note.unlink(missing_ok=True)
+
+
+def _noted(note: Path) -> dict[str, Any] | None:
+    """The settings of a build that did not end; None where there is no note that can be read."""
+    try:
+        content = read_json(note)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """What tells a file from another one in its place; None where there is none."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def open_workspace(folder: str | Path, *, typos: bool = False) -> NameLinker:

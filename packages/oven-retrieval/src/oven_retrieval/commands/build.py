@@ -58,7 +58,7 @@ def build(
     from oven_retrieval.encoding import check_template
     from oven_retrieval.vectors.plan import plan_index
     from oven_retrieval.wordnet import find_wordnet
-    from oven_retrieval.workspace import build_workspace
+    from oven_retrieval.workspace import build_workspace, continued_build
 
     if (source is None) != wordnet:
         raise ValueError("build: expected a file of entities or --wordnet, one of them")
@@ -70,39 +70,56 @@ def build(
         check_template(template)
         encoders: Encoders = context.obj
         model = encoders.load(encoder, device)
-    with ProgressLine() as progress:
-        linker = build_workspace(
-            source,
-            output,
-            file_format=file_format,
-            filters=leave_out or (),
-            tokenizer=tokenizer,
-            ngrams=ngrams,
-            languages=language,
-            infobox=infobox,
-            overwrite=overwrite,
-            progress=progress,
-        )
-    left_out = ", ".join(f"{count:,} {reason}" for reason, count in linker.kb.meta["left_out"].items() if count)
-    echo(f"{len(linker.kb):,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
-    if "infobox_images" in linker.kb.meta:
-        echo(f"{linker.kb.meta['infobox_images']:,} entities have the image of their article's infobox")
-    for tag, count in linker.kb.meta.get("languages", {}).items():
-        echo(f"{count:,} labels in {tag}" + ("" if count else ": is that a language's tag?"))
-    if linker.kb.meta.get("cut"):
-        echo(f"{linker.kb.meta['cut']}; what was read is kept", err=True)
-    if model is not None:
-        from oven_retrieval.encoding import add_vectors
+    settings = {
+        "source": _known_by(source), "infobox": _known_by(infobox), "format": file_format, "leave-out": leave_out,
+        "tokenizer": tokenizer, "ngrams": ngrams, "language": language, "encoder": encoder, "template": template,
+        "memory": memory, "recall": recall,
+    }  # fmt: skip
+    with continued_build(output, settings, overwrite=overwrite) as replaces:
+        with ProgressLine() as progress:
+            linker = build_workspace(
+                source,
+                output,
+                file_format=file_format,
+                filters=leave_out or (),
+                tokenizer=tokenizer,
+                ngrams=ngrams,
+                languages=language,
+                infobox=infobox,
+                overwrite=replaces,
+                progress=progress,
+            )
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in linker.kb.meta["left_out"].items() if count)
+        echo(f"{len(linker.kb):,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
+        if "infobox_images" in linker.kb.meta:
+            echo(f"{linker.kb.meta['infobox_images']:,} entities have the image of their article's infobox")
+        for tag, count in linker.kb.meta.get("languages", {}).items():
+            echo(f"{count:,} labels in {tag}" + ("" if count else ": is that a language's tag?"))
+        if linker.kb.meta.get("cut"):
+            echo(f"{linker.kb.meta['cut']}; what was read is kept", err=True)
+        if model is not None:
+            from oven_retrieval.encoding import add_vectors
 
-        add_vectors(
-            linker,
-            output,
-            model,
-            encoder_name=encoder_name(model),
-            template=template,
-            memory_mb=memory,
-            recall=recall,
-            overwrite=overwrite,
-            say=echo,
-            progress=ProgressLine(),
-        )
+            add_vectors(
+                linker,
+                output,
+                model,
+                encoder_name=encoder_name(model),
+                template=template,
+                memory_mb=memory,
+                recall=recall,
+                overwrite=replaces,
+                say=echo,
+                progress=ProgressLine(),
+            )
+
+
+def _known_by(path: Path | None) -> list[object] | None:
+    """What tells a file's contents from others, without reading it."""
+    if path is None:
+        return None
+    try:
+        status = path.stat()
+    except OSError:  # its reader says so
+        return [str(path)]
+    return [str(path.resolve()), status.st_size, status.st_mtime_ns]
