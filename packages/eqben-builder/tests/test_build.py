@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from PIL import Image
 from eqben_builder.building import DiskFullError, Dropped, Made, build, read_manifest, read_records, verify
 from eqben_builder.building import folder as folder_module
 from eqben_builder.building import run as run_module
+from eqben_builder.building.pool import WorkerKilledError
 from eqben_builder.micro.builder import MicroBuilder
 
 
@@ -160,6 +162,39 @@ def test_a_build_that_is_killed_at_any_point_ends_with_the_same_bytes(whole, tmp
     assert interrupted
     assert build(micro(), target, pairs=12) == whole[1]
     assert tree(target) == tree(whole[0])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="child processes are looked up in /proc")
+def test_a_worker_that_is_killed_ends_the_build_in_one_line(tmp_path, monkeypatch):
+    cli = pytest.importorskip("eqben_builder.cli")  # needs typer
+    target = tmp_path / "killed"
+
+    def kill():
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            journal = target / "journal.jsonl"
+            if journal.exists() and journal.read_bytes().count(b"\n") >= 3:
+                break
+            time.sleep(0.001)
+        for child in children(os.getpid()):
+            if b"--multiprocessing-fork" in Path(f"/proc/{child}/cmdline").read_bytes():
+                os.kill(child, signal.SIGKILL)
+                return
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(WorkerKilledError, match=r"fewer workers.*the same build continues"):
+        build(MicroBuilder(), target, pairs=400, workers=2)
+    killer.join()
+    done = len((target / "journal.jsonl").read_bytes().splitlines())
+    assert done >= 3
+
+    def stop(*arguments, **options):
+        raise WorkerKilledError("a worker process was killed")
+
+    monkeypatch.setattr(cli, "make_app", stop)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        cli.main(["build"])
 
 
 def cut_short(folder, copy, jobs):

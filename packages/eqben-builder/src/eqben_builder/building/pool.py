@@ -19,6 +19,7 @@ from PIL import Image
 
 from eqben_builder.building.builder import Builder, Dropped, Made
 from eqben_builder.duplicates import perceptual_hash
+from wary_files.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +102,10 @@ def _work(job: int) -> Finished:
     return do_job(_builder, job)
 
 
+class WorkerKilledError(UsageError):
+    """A worker process was killed; the same build continues."""
+
+
 _SAFE = "PYTHONSAFEPATH"
 
 
@@ -151,7 +156,7 @@ class Pool:
                     return
                 yield running.popleft().result()
         except BrokenProcessPool as error:
-            raise RuntimeError(
+            raise WorkerKilledError(
                 "a worker process was killed, most often for want of memory; try fewer workers. "
                 "What is finished is kept, and the same build continues"
             ) from error
