@@ -158,6 +158,21 @@ def test_grey_of_twelve_bits_is_scaled_by_its_declared_depth(tmp_path: Path, how
     assert np.array_equal(np.asarray(decode(str(path)))[..., 0], EIGHT)
 
 
+@pytest.mark.parametrize("kind", [np.uint16, np.int32])
+def test_eight_bits_in_sixteen_are_said_or_declared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[np.generic]
+) -> None:
+    values = np.linspace(0, 255, 64).astype(kind).reshape(8, 8)
+    Image.fromarray(values).save(tmp_path / "eight.tif")
+    decode(str(tmp_path / "eight.tif"))
+    assert "eight.tif has values of 8 bits and declares 16: it is nearly black" in caplog.text
+    Image.fromarray(values).save(tmp_path / "declared.tif", tiffinfo={281: 255})
+    assert np.array_equal(np.asarray(decode(str(tmp_path / "declared.tif")))[..., 0], values)
+    Image.fromarray(np.zeros((8, 8), kind)).save(tmp_path / "empty.tif")
+    decode(str(tmp_path / "empty.tif"))
+    assert "empty.tif" not in caplog.text
+
+
 def test_twelve_bits_that_nobody_declares_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Image.fromarray(VALUES).save(tmp_path / "undeclared.tif")
     assert np.asarray(decode(str(tmp_path / "undeclared.tif"))).max() == 16

@@ -158,8 +158,8 @@ def _scaled(values: np.ndarray[Any, Any], mode: str, name: str) -> Image.Image:
         raise PictureRefusedError(f"{name} has values from {low:g} to {high:g}, expected {expected}")
     if mode == "F":
         return Image.fromarray(np.rint(values * (255.0 if high <= 1 else 1.0)).astype(np.uint8))
-    if 255 < high < 4096:
-        _log.warning("%s has values of 12 bits in 16: it is nearly black", name)
+    if 0 < high < 4096:
+        _log.warning("%s has values of %d bits in 16: it is nearly black", name, 8 if high <= 255 else 12)
     narrow = np.empty(values.shape, np.uint8)
     rows = max(1, 500_000 // values.shape[1])  # what is worked on at once stays in the processor's cache
     for first in range(0, len(values), rows):

@@ -70,8 +70,8 @@ def _decoded(path: Path) -> Image.Image:
         image: Image.Image = opened
         if image.mode.startswith("I;16") or image.mode in ("I", "F"):
             values = np.asarray(image)
-            if image.mode != "F" and 255 < values.max() < 4096:
-                _LOG.warning("%s has values of 12 bits in 16: it is nearly black", path)
+            if image.mode != "F" and 0 < (high := int(values.max())) < 4096:
+                _LOG.warning("%s has values of %d bits in 16: it is nearly black", path, 8 if high <= 255 else 12)
             shown = _scaled(values)
             # a TIFF whose 0 is white; Pillow turns round those of 1 and 8 bits alone
             return (ImageOps.invert(shown) if tags.get(262) == 0 else shown).convert("RGB")

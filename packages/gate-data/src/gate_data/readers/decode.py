@@ -180,7 +180,7 @@ def _declared(image: Image.Image) -> int:
     for tag in _LARGEST:
         value = tags.get(tag)
         value = value[0] if isinstance(value, tuple) and value else value
-        if isinstance(value, int | float) and 255 < value < _SIXTEEN:
+        if isinstance(value, int | float) and 255 <= value < _SIXTEEN:
             return int(value)
     about = re.search(r'SignificantBits="(\d{1,2})"', str(tags.get(_ABOUT, "")))  # OME's, as microscopes write it
     return (1 << int(about[1])) - 1 if about and 8 < int(about[1]) < 16 else _SIXTEEN
@@ -194,9 +194,11 @@ def _scaled(values: np.ndarray, mode: str, file: File, largest: int) -> Image.Im
         return Image.fromarray(np.rint(values * 255 if high <= 1 else values).astype(np.uint8))
     if not (low >= 0 and high <= largest):
         raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to {largest}")
-    if largest == _SIXTEEN and 255 < high < 4096:
+    if largest == _SIXTEEN and 0 < high < 4096:
+        bits = 8 if high <= 255 else 12
         _note(
-            described(file), "has values of 12 bits and declares 16: it is nearly black (TIFF's MaxSampleValue says 12)"
+            described(file),
+            f"has values of {bits} bits and declares 16: it is nearly black (TIFF's MaxSampleValue says {bits})",
         )
     scaled = np.empty(values.shape, np.uint8)
     rows = max(1, 500_000 // values.shape[1])  # what is worked on at once stays in the processor's cache
