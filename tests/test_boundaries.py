@@ -74,9 +74,14 @@ def modules_of(folder: str) -> list[str]:
 
 def loaded_by(modules: list[str], *, path: list[str] | None = None) -> set[str]:
     """Top-level names in ``sys.modules`` after importing modules in a fresh interpreter."""
+    return set(_names_after(tuple(modules), tuple(path or ())))
+
+
+@cache
+def _names_after(modules: tuple[str, ...], path: tuple[str, ...]) -> frozenset[str]:
     code = (
         "import importlib, json, sys\n"
-        f"sys.path[:0] = {path or []!r}\n"
+        f"sys.path[:0] = {list(path)!r}\n"
         f"for name in {modules!r}: importlib.import_module(name)\n"
         "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
     )
@@ -86,7 +91,7 @@ def loaded_by(modules: list[str], *, path: list[str] | None = None) -> set[str]:
     assert done.returncode == 0, done.stderr
     import json
 
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return frozenset(json.loads(done.stdout.splitlines()[-1]))
 
 
 def imported_names(folder: str) -> set[str]:

@@ -225,18 +225,13 @@ def _mean(
     scorer: Scorer | str,
 ) -> Cell:
     """The mean of a row with the half-width that the table's own models, each without its group, would have needed."""
-    benchmarks = [table.benchmark_ids[position] for position in chosen]
     errors, groups = [], []
-    for held, (model, values) in enumerate(zip(table.models, table.values, strict=True)):
+    for held, values in enumerate(table.values):
         known = ~np.isnan(values)
-        measured_scores = {
-            table.metric_ids[column]: float(values[column]) for column in np.flatnonzero(measured & known)
-        }
-        if not measured_scores:
+        if not (measured & known).any():
             continue
         others = _only(table, [at for at, group in enumerate(together) if group != together[held]])
-        cells = predict(others, benchmarks, {model: measured_scores}, scorer=scorer).models[model].cells
-        predicted = np.array([cells[name].value for name in table.metric_ids])
+        predicted = _completed(others, chosen, np.where(measured & known, values, np.nan), scorer)
         errors.append(abs(float(np.mean((predicted - values)[known]))))
         groups.append(together[held])
     independent = len(set(groups))
@@ -250,6 +245,15 @@ def _mean(
     half = max(sorted(errors)[math.ceil(level * (len(errors) + 1)) - 1], errors[order[min(place, len(order) - 1)]])
     mean = float(row.mean())
     return Cell(mean, mean - half, mean + half, bool(measured.all()))
+
+
+def _completed(table: ResultTable, chosen: Sequence[int], row: np.ndarray, scorer: Scorer | str) -> np.ndarray:
+    """Return a row with what it lacks predicted, as `predict` does, without intervals and notes."""
+    data, (meta, _) = standardise(table), resolve_scorer(scorer, table, [chosen])
+    known = ~np.isnan(row)
+    present = tuple(at for at in chosen if known[list(data.columns[at])].any())
+    predicted = data.decode(meta.predict(data, present, data.encode(row[None])))[0]
+    return np.where(known, row, predicted)
 
 
 def _only(table: ResultTable, rows: Sequence[int]) -> ResultTable:
