@@ -161,7 +161,7 @@ def predict(
     data = standardise(table)
     columns = data.metric_columns(chosen)
     raw = np.stack([_row(table, columns, model, values) for model, values in scores.items()])
-    meta, choice = resolve_scorer(scorer, table, [chosen])
+    meta, choice = resolve_scorer(scorer, table, [tuple(chosen)])
     predicted, half, unlike, beyond, warning_auc, promise = intervals(
         table, chosen, meta, data.encode(raw), level=level, holdout=holdout, searched=searched
     )
@@ -249,7 +249,7 @@ def _mean(
 
 def _completed(table: ResultTable, chosen: Sequence[int], row: np.ndarray, scorer: Scorer | str) -> np.ndarray:
     """Return a row with what it lacks predicted, as `predict` does, without intervals and notes."""
-    data, (meta, _) = standardise(table), resolve_scorer(scorer, table, [chosen])
+    data, (meta, _) = standardise(table), resolve_scorer(scorer, table, [tuple(chosen)])
     known = ~np.isnan(row)
     present = tuple(at for at in chosen if known[list(data.columns[at])].any())
     predicted = data.decode(meta.predict(data, present, data.encode(row[None])))[0]

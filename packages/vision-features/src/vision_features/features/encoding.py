@@ -76,7 +76,7 @@ def encode_pictures(
         watch(numbers, shown)
         pixels = shown.reshape(-1, *shown.shape[-3:])
         at_once = _ON_A_CPU if encoder.device.type == "cpu" else len(pixels)
-        flat = torch.cat([features_of_kind(encoder, kind, part) for part in pixels.split(at_once)])
+        flat = torch.cat([features_of_kind(encoder, kind, part) for part in torch.split(pixels, at_once)])
         features = flat.reshape(len(shown), *frames, *flat.shape[1:])
         bad = (~torch.isfinite(features)).flatten(1).any(dim=1)
         if bool(bad.any()):
