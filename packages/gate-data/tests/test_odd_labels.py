@@ -279,6 +279,15 @@ def test_files_that_are_nearly_there_are_named(tmp_path: Path, form: str, near: 
     assert (f"there is {near}: names have to agree" in str(caught.value)) == bool(near)
 
 
+def test_a_link_that_leads_nowhere_is_called_so(tmp_path: Path) -> None:
+    for number in range(12):
+        picture(tmp_path / "ab"[number % 2] / f"{number}.png", number)
+    (tmp_path / "a" / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    own = OwnBenchmark.model_validate({"benchmark": {"id": "a"}, "data": {"kind": "folders"}})
+    with pytest.raises(DataError, match=r"gone\.png.*; the first is a link that leads nowhere"):
+        parts_of(own, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [(("1,5", "2,0", "3"), "labels such as '1,5' are numbers with a comma"), (("1.5", "2.0"), ""), (("a,b", "2"), "")],
@@ -317,6 +326,8 @@ def test_a_torn_row_of_corrections_leaves_out_no_image(tmp_path: Path) -> None:
     for row, note in (("0.png,a,", "1 images left out by corrections"), ("0.png,a,b", "1 labels corrected")):
         (tmp_path / "c.csv").write_text(f"file,label,correction\n{row}\n")
         assert note in parts_of(own, tmp_path).note
+    (tmp_path / "c.csv").write_text("file,label,correction\n0.png,a,a\n")
+    assert "corrected" not in parts_of(own, tmp_path).note  # a label that stays is none
     (tmp_path / "c.csv").write_text("file,label,correction\n0.png,a\n")
     with pytest.raises(DataError, match=r"c\.csv, line 2: field 'correction' is missing, expected a class"):
         parts_of(own, tmp_path)

@@ -123,7 +123,7 @@ def corrected(
         if key not in used:
             reason = f"is labelled {labels[row.file]!r}, not {row.label!r}" if row.file in labels else "is not there"
             raise DataError(f"{row.where}: {row.file} {reason}: the table of corrections is of other data")
-    corrected_labels = sum(bool(row.correction) for row in wanted.values())
+    corrected_labels = sum(row.correction not in ("", row.label) for row in wanted.values())
     parts = [f"{corrected_labels:,} labels corrected"] * bool(corrected_labels)
     parts += [f"{dropped:,} images left out by corrections"] * bool(dropped)
     return changed, ", ".join(parts)

@@ -217,6 +217,8 @@ def _with_files(
         return left, f"{len(missing)} files are not there, and left out: {first}"
     first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:5]) + " …" * (len(missing) > 5)
     hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
+    if not hint and Path(next(iter(missing))).is_symlink():
+        hint = "; the first is a link that leads nowhere"
     if not hint and (near := nearly_there(next(iter(missing)))):
         hint = f"; there is {near}: names have to agree in case and ending"
         if in_other_code_points(near, Path(next(iter(missing))).name):
