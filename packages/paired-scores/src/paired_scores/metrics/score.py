@@ -95,15 +95,14 @@ def evaluate(
         ValueError: what cannot be scored, with the value and its place.
 
     Numerics:
-        Values agree with scikit-learn's to rounding, but for two: F1 of several labels leaves out labels that are
-        neither predicted nor true, where it counts 0, and kappa's grades keep their distances where one between them
-        does not occur. Classes of equal scores share what they would get in random order.
+        Values agree with scikit-learn's to rounding, but for three. F1 of several labels leaves out labels that are
+        neither predicted nor true, where it counts 0. Average precision leaves out labels with positives alone, where
+        it counts 1. Kappa's grades keep their distances where one between them does not occur. Classes of equal scores
+        share what they would get in random order.
         A share of right samples has Wilson's interval (1927). For the mean over classes, rankings, masks and outcomes
-        that
-        are shares themselves it is Wilson's at 0 and 1 alone, where resampling has nothing to vary: of as many trials
-        as
-        there are masks, or samples of a label's rarer side. All others have the percentile bootstrap's: a resample is a
-        row of counts, and a class that it lacks is left out of its mean.
+        that are shares themselves it is Wilson's at 0 and 1 alone, where resampling has nothing to vary: of as many
+        trials as there are masks, or samples of a label's rarer side. All others have the percentile bootstrap's: a
+        resample is a row of counts, and a class that it lacks is left out of its mean.
 
     Example:
         >>> score = evaluate("accuracy", [0, 1, 1, 0], [0, 1, 1, 1])
