@@ -13,9 +13,4 @@ _CONTAINERS = (
 VIDEO_OPTIONS = MappingProxyType(
     {"format_whitelist": ",".join(_CONTAINERS), "protocol_whitelist": "file", "enable_drefs": "0"}
 )
-"""Options for FFmpeg and PyAV: what a file is called says nothing, and a text called ``.mp4`` may name any file.
-
-Example:
-    >>> "concat" in VIDEO_OPTIONS["format_whitelist"].split(",")
-    False
-"""
+"""Options for FFmpeg and PyAV: what a file is called says nothing, and a text called ``.mp4`` may name any file."""
