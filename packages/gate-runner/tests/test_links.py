@@ -204,8 +204,8 @@ def test_a_report_is_not_written_over_a_run(form: str, output: str, tmp_path: Pa
             with pytest.raises(UsageError, match="belongs to the run"):
                 report(run, output=place, form=form, pictures=0, tests=False)
     assert contents(tmp_path) == before
-    assert report(runs[0], output=tmp_path / "a" / "report.html", form=form, pictures=0, tests=False)
-    assert report(runs[0], output=tmp_path / "a" / "report.html", form=form, pictures=0, tests=False)
+    assert report(runs[0], output=tmp_path / "a" / f"report.{form}", form=form, pictures=0, tests=False)
+    assert report(runs[0], output=tmp_path / "a" / f"report.{form}", form=form, pictures=0, tests=False)
 
 
 def test_other_commands_write_over_no_run_either(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def write_licences(folder: Path, sources: tuple[str, ...]) -> Path:
     """
     path = folder / "LICENCES.txt"
     try:
-        stated = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        stated = path.read_text(encoding="utf-8").removesuffix("\n").split("\n") if path.exists() else []
     except (OSError, UnicodeDecodeError) as error:
         raise KnowledgeFileError(f"{path} cannot be read as text: {error}; move it away") from None
     lines = [*stated, *(LICENCES[source] for source in sources if LICENCES[source] not in stated)]

@@ -91,8 +91,8 @@ def report(
     if not sources:
         raise UsageError("no run to report; expected at least one")
     if output is not None:
-        require_ending("--output", Path(output), *_ENDINGS.get(form, (".csv", ".txt")))
         refuse_in_run(Path(output))
+        require_ending("--output", Path(output), *_ENDINGS.get(form, (".csv", ".txt")))
     runs, given = read_runs(sources), [data_root] if isinstance(data_root, str | PathLike) else [*(data_root or ())]
     roots = [Path(root) for root in given]
     if taxonomy is not None:

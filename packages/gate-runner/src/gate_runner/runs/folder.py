@@ -266,9 +266,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"{path} is not a manifest: {type(error).__name__}: {error}; choose another --output"
         ) from error
     validated(_Manifest, content, str(path))
-    if content.get("schema") != MANIFEST_SCHEMA:
+    if content.get("schema", MANIFEST_SCHEMA) != MANIFEST_SCHEMA:
         raise DataError(
-            f"{path}: schema is {content.get('schema')!r:.60}, expected {MANIFEST_SCHEMA!r}; choose another --output"
+            f"{path}: schema is {content['schema']!r:.60}, expected {MANIFEST_SCHEMA!r}; choose another --output"
         )
     manifest: dict[str, Any] = content
     return manifest
