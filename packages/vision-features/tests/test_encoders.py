@@ -667,6 +667,8 @@ def test_a_folder_of_integers_or_of_more_layers_is_refused(tmp_path: Path) -> No
         load_encoder(f"hf:{tmp_path}")
     config.num_hidden_layers = 2
     config.save_pretrained(tmp_path)
+    safetensors.save_file(_as_integers(state), tmp_path / "model_int8.safetensors")
+    load_encoder(f"hf:{tmp_path}")  # a file that is not loaded says nothing
     safetensors.save_file(_as_integers(state), file, metadata={"format": "pt"})
     with pytest.raises(EncoderError, match=r"model\.safetensors: \S+weight has numbers of type I8, expected floats"):
         load_encoder(f"hf:{tmp_path}")

@@ -53,11 +53,14 @@ def whole(
         )
     if getattr(getattr(model, "config", None), "quantization_config", None) is None:
         for file in sorted(Path(f"{source}{part}").glob("*.safetensors")):
-            refuse_integers(file, stored_kinds(file))
+            if _LOADED.fullmatch(file.name):  # others may lie there, such as one made small for another program
+                refuse_integers(file, stored_kinds(file))
     return model, random
 
 
 _NUMBER = re.compile(r"\.\d+")
+_LOADED = re.compile(r"(diffusion_pytorch_)?model(-\d+-of-\d+)?\.safetensors")
+"""What transformers and diffusers load of a folder, whole or in parts."""
 
 
 def refuse_integers(source: str | Path, kinds: Mapping[str, str]) -> None:

@@ -161,7 +161,7 @@ def predict(
     data = standardise(table)
     columns = data.metric_columns(chosen)
     raw = np.stack([_row(table, columns, model, values) for model, values in scores.items()])
-    meta, choice = resolve_scorer(scorer, table, [tuple(chosen)])
+    meta, choice = resolve_scorer(scorer, table, [chosen])
     predicted, half, unlike, beyond, warning_auc, promise = intervals(
         table, chosen, meta, data.encode(raw), level=level, holdout=holdout, searched=searched
     )
