@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from gate_runner.reports import report
 from gate_runner.reports.contents import gather
 from gate_runner.runs.slicing import few_groups, from_rows
 from gate_runner.runs.stored import read_run, read_runs
+from gate_runner.tasks.registry import task_types
 
 TEXT = """[benchmark]
 id = "pets"
@@ -179,6 +181,32 @@ def test_groups_too_few_for_any_test_are_told(pets: Path) -> None:
     assert comparison.contrasts[0].test.p >= 0.25
     assert not few_groups(6)
     assert few_groups(6, 0.01)[0].startswith("with 6 groups no paired test can have p below 0.03125: at least 8 are")
+
+
+@pytest.mark.parametrize("task", ["knn", "image-retrieval", "clustering"])
+def test_intervals_of_few_groups_stay_in_range_and_folds_are_named_where_they_apply(pets: Path, task: str) -> None:
+    lines = (pets / "pets.csv").read_text()
+    (pets / "pets.csv").write_text(re.sub(r"test(\d+),(\d+)$", _one_of_three, lines, flags=re.M))
+    file = written(pets, 'columns = ["camera"]', group="patient")
+    file.write_text(file.read_text().replace('id = "pets"', f'id = "pets"\ntask = "{task}"'))
+    result = run(file, pets / "runs")
+    assert "with 3 groups no paired test can have p below 0.25" in result.note
+    assert "folds" not in result.note
+    (table,) = result.training["slices"]
+    score = result.scores[0]
+    assert max([score.high] + [row["high"] for row in table["rows"] if row["high"] is not None]) <= 1.0
+    if score.metric != "ami":
+        assert min([score.low] + [row["low"] for row in table["rows"] if row["low"] is not None]) >= 0.0
+
+
+def test_every_metric_of_a_task_type_has_a_range() -> None:
+    known = {"r2": -math.inf, "spearman": -1.0, "quadratic_kappa": -1.0, "ami": -math.inf}
+    for task in task_types().values():
+        for metric in (*task.own_metrics, *task.further_metrics, *task.statistics):
+            least, most = task.within(metric, "higher", np.array([0.0, np.nan, 1.0]))
+            assert least == known.get(metric, 1.0 if "rank" in metric else 0.0), metric
+            assert most in (1.0, 2.0, math.inf), metric
+    assert task_types()["image-retrieval"].within("votes", "higher", np.array([0.0, 3.0])) == (-math.inf, math.inf)
 
 
 def test_shifts_of_grouped_images_draw_groups(pets: Path) -> None:

@@ -269,3 +269,48 @@ def test_seeds_that_are_none_are_refused_by_name(seed: Any) -> None:
     ):
         with pytest.raises(ValueError, match="seed is"):
             call()
+
+
+def _of_few_groups(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions and targets of three groups of 20, of which the last is predicted badly; and labels of the groups."""
+    rng = np.random.default_rng(0)
+    bad, noise = np.repeat([False, False, True], 20), 0.05 * rng.random(60)
+    truth = np.arange(60) % 2
+    guess = np.where(bad, 1 - truth, truth)
+    if METRICS[name].outcomes is METRICS["miou"].outcomes or name == "miou_foreground":
+        maps = np.stack([guess, guess], axis=1)[..., None].repeat(4, axis=2)
+        return maps, np.stack([truth, truth], axis=1)[..., None].repeat(4, axis=2)
+    if name in ("mae", "mse", "rmse", "r2", "spearman"):
+        return guess + noise, truth.astype(float)
+    if name == "acc@5":
+        return np.eye(8)[guess] - np.arange(8), np.where(bad, 7, truth)
+    if name in ("brier", "log_loss", "calibration_error"):
+        wrong = np.clip(np.abs(guess - noise), 1e-3, 1 - 1e-3)
+        return np.stack([1 - wrong, wrong, np.zeros(60)], axis=1), truth
+    if METRICS[name].outcomes is METRICS["roc_auc"].outcomes:
+        return guess + noise, truth
+    return guess, truth
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_intervals_of_few_groups_stay_in_the_range_of_the_metric(name: str) -> None:
+    """With 3 groups Student's quantile is 4.3: twice a wide spread would reach beyond any share."""
+    outcomes = evaluate(name, *_of_few_groups(name), resamples=0).outcomes
+    least, most = METRICS[name].within
+    groups = np.repeat([0, 1, 2], 20)
+    value, low, high = cluster_interval(name, outcomes, groups)
+    assert least <= low <= value <= high <= most
+    assert low < high
+    parts = slice_scores(name, outcomes, np.tile(["a", "b"], 30), clusters=np.repeat(np.arange(10), 6), level=0.99999)
+    ends = [end for row in parts.rows for end in (row.low, row.high)] + [parts.low, parts.high]
+    assert all(least <= end <= most for end in ends if end is not None)
+
+
+def test_the_range_of_a_metric_of_ones_own_can_be_given() -> None:
+    shares, groups = np.repeat([1.0, 0.9, 0.1], 20), np.repeat([0, 1, 2], 20)
+    _, low, high = cluster_interval("my score", shares, groups)
+    assert low < 0
+    assert high > 1
+    assert cluster_interval("my score", shares, groups, within=(0.0, 1.0))[1:] == (0.0, 1.0)
+    sides = [np.repeat([0.0, 1.0], 5)] * 2, [np.ones(10), np.repeat([0.0, 1.0], 5)]
+    assert paired_test("accuracy", *sides).high == 1.0

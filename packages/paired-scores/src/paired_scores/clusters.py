@@ -12,7 +12,17 @@ from paired_scores.labels import check_several, cluster_labels
 from paired_scores.metrics import wilson
 from paired_scores.metrics.arrays import require_sampling
 from paired_scores.metrics.score import resamples_of
-from paired_scores.paired import CELLS, Outcomes, Statistic, as_floats, is_mean, numbered, value_of, with_outcomes
+from paired_scores.paired import (
+    CELLS,
+    Outcomes,
+    Statistic,
+    as_floats,
+    is_mean,
+    numbered,
+    range_of,
+    value_of,
+    with_outcomes,
+)
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -29,12 +39,13 @@ def cluster_interval(
     resamples: int = 2000,
     level: float = 0.95,
     statistic: Statistic | None = None,
+    within: tuple[float, float] | None = None,
 ) -> tuple[float, float, float]:
     r"""Return a metric with an interval that draws whole clusters.
 
     With G clusters and $s$ the standard deviation of the metric over resamples of clusters, the interval is
     $v \pm t_{G-1} s \sqrt{G / (G - 1)}$. Of shares of right samples the same is done to the log-odds, so that it stays
-    in 0 to 1; a share of 0 or 1 has Wilson's interval of G trials.
+    in 0 to 1; a share of 0 or 1 has Wilson's interval of G trials. No end is outside the metric's range.
 
     Args:
         metric: a name of `paired_scores.metrics`, or of a metric that is the mean of one number per sample.
@@ -44,6 +55,8 @@ def cluster_interval(
         resamples: at least 2.
         level: of the interval, in (0, 1).
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own.
+        within: the least and the largest value that the metric can have; by default those of a name of
+            `paired_scores.metrics`, and no limits for another name or a statistic of one's own.
 
     Raises:
         ValueError: not a label for each sample, a label that is missing, fewer than 2 clusters, an infinite outcome,
@@ -78,7 +91,8 @@ def cluster_interval(
     error = float(drawn.std()) * math.sqrt(count / (count - 1)) if len(drawn) else 0.0
     half = float(student.isf((1 - level) / 2, count - 1)) * error
     if not (is_mean(metric, statistic) and bool(np.isin(outcomes, (0.0, 1.0)).all())):
-        return value, value - half, value + half
+        least, most = range_of(metric, statistic) if within is None else within
+        return value, min(value, max(least, value - half)), max(value, min(most, value + half))
     if value in (0.0, 1.0):
         return (value, *wilson(value, count, level))
     centre, width = math.log(value / (1 - value)), half / (value * (1 - value))

@@ -194,7 +194,8 @@ def paired_test(
         certain = float(abs(difference) <= rounding)
         p_seeds = float(2 * student.sf(abs(difference / total), freedom)) if total > rounding else certain
         half = float(student.isf((1 - level) / 2, freedom)) * total
-        low, high = difference - half, difference + half
+        least, most_of_all = range_of(metric, statistic)
+        low, high = max(least - most_of_all, difference - half), min(most_of_all - least, difference + half)
     below, above = int((drawn <= rounding).sum()), int((drawn >= -rounding).sum())
     values = [
         float(np.mean([compute(measure, np.ones((1, count)))[0] for measure in side])) for side in (first, second)
@@ -398,6 +399,16 @@ def is_mean(metric: str, statistic: Statistic | None = None) -> bool:
         (True, False, True)
     """
     return statistic is None and (metric not in METRICS or METRICS[metric].aggregate is weighted_mean)
+
+
+def range_of(metric: str, statistic: Statistic | None = None) -> tuple[float, float]:
+    """Return the least and the largest value of a metric; no limits for one without a name here.
+
+    Example:
+        >>> range_of("spearman"), range_of("my score")
+        ((-1.0, 1.0), (-inf, inf))
+    """
+    return METRICS[metric].within if statistic is None and metric in METRICS else (-math.inf, math.inf)
 
 
 def direction_of(metric: str, direction: str | None) -> str:

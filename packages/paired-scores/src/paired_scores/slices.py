@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from paired_scores.paired import (
     holm,
     is_mean,
     numbered,
+    range_of,
     rounding_of,
     value_of,
     with_outcomes,
@@ -98,6 +100,7 @@ def slice_scores(
     permutations: int = 1999,
     level: float = 0.95,
     statistic: Statistic | None = None,
+    within: tuple[float, float] | None = None,
 ) -> Slices:
     r"""Score each slice of the test samples, test it against the rest, and bound the worst one.
 
@@ -120,6 +123,7 @@ def slice_scores(
         permutations: of the tests; fewer where there are many samples.
         level: of the intervals.
         statistic: outcomes and weights ``[r, n]`` to values ``[r]``, in place of the metric's own.
+        within: the least and the largest value that the metric can have, as `cluster_interval` takes them.
 
     Raises:
         ValueError: not a label for each sample, two labels of one name, another direction, an infinite outcome, a level
@@ -160,9 +164,13 @@ def slice_scores(
     units = [len(np.unique(part if groups is None else groups[part])) for part in
              (np.flatnonzero(parts == at) for at in range(len(order)))]  # fmt: skip
     able = [at for at, count in enumerate(units) if count >= FEWEST and np.isfinite(values[at])]
+    how: dict[str, Any] = {
+        "seed": seed, "resamples": resamples, "level": level, "statistic": statistic,
+        "within": range_of(metric, statistic) if within is None else within,
+    }  # fmt: skip
     rows = []
     for at, name in enumerate(order):
-        low, high = _own(metric, outcomes, np.flatnonzero(parts == at), groups, seed, resamples, level, statistic)
+        low, high = _own(metric, outcomes, np.flatnonzero(parts == at), groups, how)
         finite = float(values[at]) if np.isfinite(values[at]) else None
         rows.append(Slice(name, int(sizes[at]), finite, low, high, None, None))
     total = None if groups is None else len(np.unique(groups))
@@ -180,7 +188,9 @@ def slice_scores(
     for at, corrected in zip(able, adjusted, strict=True):
         rows[at] = replace(rows[at], difference=float(differences[at]), p=float(p[at]), p_adjusted=corrected)
     worst = min(able, key=lambda at: sign * values[at])
-    low, high = _worst(outcomes, parts, groups, able, worst, values, sign, rng, resamples, level, compute, means)
+    ends = _worst(outcomes, parts, groups, able, worst, values, sign, rng, resamples, level, compute, means)
+    least, most = how["within"]
+    low, high = (None if end is None else min(most, max(least, end)) for end in ends)
     return Slices(tuple(rows), order[worst], low, high, gap, (1 + gap_hits) / (1 + count), total)
 
 
@@ -249,32 +259,26 @@ def _own(
     outcomes: Outcomes,
     members: np.ndarray,
     groups: np.ndarray | None,
-    seed: int,
-    resamples: int,
-    level: float,
-    statistic: Statistic | None,
+    how: Mapping[str, Any],
 ) -> tuple[float | None, float | None]:
-    """A slice's own interval, as if it had been the whole test set."""
+    """A slice's own interval, as if it had been the whole test set; `how` is what `cluster_interval` takes."""
     part = _taken(outcomes, members)
     if groups is not None:
         mine = groups[members].tolist()
         if len(set(mine)) < 2:
             return None, None
-        _, low, high = cluster_interval(
-            metric, part, mine, seed=seed, resamples=resamples, level=level, statistic=statistic
-        )
+        _, low, high = cluster_interval(metric, part, mine, **how)
         return (low, high) if math.isfinite(low) else (None, None)
-    if statistic is None and metric in METRICS:
+    if how["statistic"] is None and metric in METRICS:
+        drawing = {name: how[name] for name in ("seed", "resamples", "level")}
         try:
-            score = score_outcomes(metric, part, seed=seed, resamples=resamples, level=level)
+            score = score_outcomes(metric, part, **drawing)
         except (UndefinedMetricError, ValueError):
             return None, None
         return score.low, score.high
     if len(members) < 2:
         return None, None
-    _, low, high = cluster_interval(
-        metric, part, range(len(members)), seed=seed, resamples=resamples, level=level, statistic=statistic
-    )
+    _, low, high = cluster_interval(metric, part, range(len(members)), **how)
     return (low, high) if math.isfinite(low) else (None, None)
 
 

@@ -57,7 +57,8 @@ def interval_among(run: StoredRun, encoders: int, alpha: float) -> tuple[float, 
     for result in run.named(run.results[0].name):
         score = result.scores[0]
         outcomes = run.outcomes(result)
-        own = known_task_type(result.task).statistic(score.metric)
+        kind = known_task_type(result.task)
+        own = kind.statistic(score.metric)
         if score.metric in METRICS and own is None and not isinstance(outcomes, Ragged):
             wide = score_outcomes(score.metric, outcomes, level=level, resamples=4_000)
             low, high = wide.low, wide.high
@@ -68,7 +69,7 @@ def interval_among(run: StoredRun, encoders: int, alpha: float) -> tuple[float, 
             ends.append((low, high))
         else:  # resampled by the task: its distances from the value are scaled as those of a normal distribution
             times = NormalDist().inv_cdf((1 + level) / 2) / NormalDist().inv_cdf(0.975)
-            ends.append(
-                (score.value - times * (score.value - score.low), score.value + times * (score.high - score.value))
-            )
+            least, most = kind.within(score.metric, score.direction, outcomes)
+            low = max(least, score.value - times * (score.value - score.low))
+            ends.append((low, min(most, score.value + times * (score.high - score.value))))
     return statistics.fmean(low for low, _ in ends), statistics.fmean(high for _, high in ends)

@@ -66,10 +66,12 @@ def with_slices(
     if not columns or any(len(values) != len(outcome.samples) for values in columns.values()):
         return outcome, ""
     score = outcome.scores[0]
-    statistic = known_task_type(task).statistic(score.metric)
+    kind = known_task_type(task)
+    statistic = kind.statistic(score.metric)
     groups = columns.get(GROUP)
     training, note = dict(outcome.training), ""
-    how: dict[str, Any] = {"seed": seed, "statistic": statistic}
+    within = kind.within(score.metric, score.direction, outcome.samples)
+    how: dict[str, Any] = {"seed": seed, "statistic": statistic, "within": within}
     if groups is not None and len(set(groups)) > 1:
         _, low, high = cluster_interval(score.metric, outcome.samples, groups, **how)
         count = len(set(groups))

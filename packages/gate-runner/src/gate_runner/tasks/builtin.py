@@ -5,6 +5,7 @@ What several records share stands above them: how a head is trained, and what al
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gate_runner.tasks.task import TaskType
@@ -17,6 +18,7 @@ _MAPS = {"lr": 1e-3, "steps": 300, "batch_size": 8, "validate_every": 50}
 _TOKENS = {"lr": 1e-3, "steps": 400, "batch_size": 32, "validate_every": 50}
 _BOXES = {"lr": 2e-3, "steps": 150, "batch_size": 32, "validate_every": 50, "schedule": "cosine"}
 _OF_CLASSES = ("acc@1", "accuracy", "acc@5", "mean_per_class", "macro_f1", "micro_f1", "quadratic_kappa")
+_SHARE = (0.0, 1.0)
 _OF_NUMBERS = ("mae", "mse", "rmse", "r2", "spearman")
 
 
@@ -90,6 +92,7 @@ TASK_TYPES = (
         say="gate_runner.tasks.predicted:a_class",
         by_class=True,
         statistics={"harmonic": "gate_runner.tasks.coop.run:harmonic"},
+        limits={"harmonic": _SHARE},
         overview="gate_runner.tasks.coop.tables:overview",
         cells="gate_runner.tasks.coop.points:units",
         variant="gate_runner.tasks.coop.points:of_coop",
@@ -186,6 +189,7 @@ TASK_TYPES = (
             "ap50": "vision_adapters.detection.average_precision:at_half",
             "ap75": "vision_adapters.detection.average_precision:at_three_quarters",
         },
+        limits=dict.fromkeys(("map", "ap50", "ap75"), _SHARE),
         details="gate_runner.detection.tables:details",
         overview="gate_runner.detection.tables:overview",
         cells="gate_runner.tasks.variants:shots_and_split",
@@ -289,6 +293,7 @@ TASK_TYPES = (
         side="composition",
         draw="gate_runner.tasks.suite:draw",
         statistics={"right": "gate_runner.tasks.suite:share_right"},
+        limits={"right": _SHARE},
         details="gate_runner.tasks.suite:tables",
         trains=False,
     ),
@@ -313,6 +318,10 @@ TASK_TYPES = (
         statistics={
             **{f"t2i_r@{k}": "gate_runner.tasks.zero_shot_retrieval:share_found" for k in (1, 5, 10)},
             **{f"{to}_median_rank": "gate_runner.tasks.zero_shot_retrieval:median_rank" for to in ("i2t", "t2i")},
+        },
+        limits={
+            **dict.fromkeys((f"{to}_r@{k}" for to in ("i2t", "t2i") for k in (1, 5, 10)), _SHARE),
+            **dict.fromkeys((f"{to}_median_rank" for to in ("i2t", "t2i")), (1.0, math.inf)),
         },
         trains=False,
         own_metrics=(
@@ -371,6 +380,7 @@ TASK_TYPES = (
             "ami": "vision_adapters.clusters:adjusted_mutual_information",
             "v_measure": "vision_adapters.clusters:v_measure",
         },
+        limits={"ami": (-math.inf, 1.0), "v_measure": _SHARE},
         readouts="gate_runner.tasks.readout_selection:clusters",
         own_metrics=("ami", "v_measure"),
     ),

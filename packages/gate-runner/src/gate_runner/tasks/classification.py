@@ -23,7 +23,7 @@ from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, confident, distributions, with_classes
 from gate_runner.tasks.scoring import most_frequent, outcome_of, score
-from paired_scores.metrics import evaluate
+from paired_scores.metrics import METRICS, evaluate
 from vision_adapters.calibration import calibrate
 from vision_adapters.losses import class_balance, cross_entropy
 from vision_adapters.tuning import Fold, Tuned, TuningData, tune, tuning_data
@@ -227,9 +227,10 @@ def _cross_validated(job: Job, blind: Tensor) -> Outcome:
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     half = float(stdtrit(count - 1, 0.975)) * math.sqrt(variance * (1 / count + 1 / (count - 1)))
     (headline, estimate), *further = judged
-    low, high = max(mean - half, min(headline.low, 0.0)), min(mean + half, 1.0)
+    least, most = METRICS[metric].within
+    low, high = max(mean - half, least), min(mean + half, most)
     headline = replace(headline, low=min(headline.low, low), high=max(headline.high, high))
-    crossed = {"folds": count, "values": values, "low": mean - half, "high": mean + half, "heads": heads}
+    crossed = {"folds": count, "values": values, "low": low, "high": high, "heads": heads}
     training = {"steps": 0, "head_parameters": 0, "cross_validation": crossed}
     every = (headline, *(scored for scored, _ in further))
     outcome = Outcome(every, estimate.outcomes, training, best(scores), confidence=confident(scores))

@@ -43,7 +43,8 @@ def with_shifts(job: Job, outcome: Outcome) -> Outcome:
     _check(images)
     shifts = named_shifts(job.settings.shift)
     plain = outcome.scores[0]
-    statistic = known_task_type(job.benchmark.task).statistic(plain.metric)
+    kind = known_task_type(job.benchmark.task)
+    statistic = kind.statistic(plain.metric)
     settings = job.settings.changed(save_heads=False, keep_predictions=False, shift=())
     groups = job.data.test.columns.get(GROUP)
     groups = groups if groups is not None and len(groups) == len(outcome.samples) and len(set(groups)) > 1 else None
@@ -57,7 +58,8 @@ def with_shifts(job: Job, outcome: Outcome) -> Outcome:
         score = again.scores[0]
         low, high = score.low, score.high
         if groups is not None:
-            how: dict[str, Any] = {"seed": job.seed, "statistic": statistic}
+            within = kind.within(score.metric, score.direction, again.samples)
+            how: dict[str, Any] = {"seed": job.seed, "statistic": statistic, "within": within}
             _, *ends = cluster_interval(score.metric, again.samples, groups, **how)
             low, high = min(low, ends[0]), max(high, ends[1])
         pair = paired_test(

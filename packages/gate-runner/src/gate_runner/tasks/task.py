@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -73,6 +74,7 @@ class TaskType:
         statistics: by metric, the function of per-sample outcomes and weights ``[r, n]`` to values ``[r]``, for metrics
             that are neither ``paired_scores.metrics``' nor a mean of one number per sample: with it ``compare``
             computes the metric again on resampled samples.
+        limits: by metric, the least and the largest value that it can have, if `paired_scores.metrics` lacks it.
         probe_samples: samples of each split that ``gate-runner plan`` looks at, at least.
         grows: whether training and test take longer with more samples; episodes, say, are as many in any run.
         trains: whether ``training["steps"]`` says how many steps a head is trained for.
@@ -121,6 +123,7 @@ class TaskType:
     say: Named = ""
     by_class: bool = False
     statistics: Mapping[str, Named] = field(default_factory=dict)
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     probe_samples: int = 64
     grows: bool = True
     trains: bool = True
@@ -253,3 +256,19 @@ class TaskType:
         """The task's own way from per-sample outcomes to a metric, or None where it is nobody's but the metric's."""
         statistic: Statistic | None = named(self.statistics[metric]) if metric in self.statistics else None
         return statistic
+
+    def within(self, metric: str, direction: str, outcomes: Outcomes) -> tuple[float, float]:
+        """Return the least and the largest value of a metric: the mean of shares of which more is better is a share."""
+        import numpy as np
+
+        from paired_scores.metrics import METRICS
+
+        if metric in self.limits:
+            return self.limits[metric]
+        if metric in METRICS:
+            return METRICS[metric].within
+        if direction == "higher" and isinstance(outcomes, np.ndarray) and outcomes.ndim == 1:
+            known = outcomes[~np.isnan(outcomes)]
+            if ((known >= 0) & (known <= 1)).all():
+                return 0.0, 1.0
+        return -math.inf, math.inf

@@ -22,7 +22,7 @@ from gate_runner.tasks.task import Details
 from knowledge_prompts import class_embeddings
 from knowledge_prompts.class_words import ClassWords, words_in
 from knowledge_prompts.encoding.distinct import indistinct_classes
-from paired_scores.metrics import evaluate
+from paired_scores.metrics import METRICS, evaluate
 from vision_adapters.rows.counting import log_frequencies
 
 _LOG = logging.getLogger(__name__)
@@ -90,10 +90,11 @@ def _over_templates(
         by_template[template] = evaluate(metric, images @ weights.T, targets, resamples=0).value
     scores = np.array(list(by_template.values()))
     mean, half = scores.mean(), stdtrit(len(scores) - 1, 0.975) * scores.std(ddof=1) / len(scores) ** 0.5
+    least, most = METRICS[metric].within
     return {
         "metric": metric,
         "each": by_template,
         "mean": float(mean),
-        "low": float(mean - half),
-        "high": float(mean + half),
+        "low": float(max(least, mean - half)),
+        "high": float(min(most, mean + half)),
     }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from math import inf
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class Metric:
     takes these and weights [r, n], and gives the metric [r] of each weighting. `trials` is of how many independent
     trials the metric is the share that succeeded, or as good as that at 0 and 1, where resampling has nothing to vary.
     `undefined` is what is wrong where the metric has no value; `check` refuses outcomes that define none, and says why.
+    `within` are the least and the largest value that the metric can have.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Metric:
     trials: Callable[[Floats], float] | None = None
     undefined: str = "these samples do not define it"
     check: Callable[[Floats], None] | None = None
+    within: tuple[float, float] = (0.0, 1.0)
 
 
 _EXACT = 2**53
@@ -429,13 +432,14 @@ def _ranking(
     return Metric(name, "higher", chance, _ranked, _macro(rank), _ranked_trials, check=_refuse_lonely)
 
 
-def _masks(name: str, aggregate: Callable[[Floats, Floats], Floats], **more: str) -> Metric:
+def _masks(name: str, aggregate: Callable[[Floats, Floats], Floats], **more: Any) -> Metric:
     """A metric of label maps' pixels, counted over all images."""
     return Metric(name, "higher", None, _mask_counts, aggregate, len, check=_refuse_unlabelled, **more)
 
 
 _ONE_IN_K: Callable[[Array, int], float] = lambda targets, classes: 1 / classes  # noqa: E731
 _EQUAL = "all targets are equal"
+_ANY_ERROR, _BOTH_SIGNS = (0.0, inf), (-1.0, 1.0)
 _NOWHERE = "no class is predicted or true"
 METRICS: dict[str, Metric] = {
     metric.name: metric
@@ -448,8 +452,8 @@ METRICS: dict[str, Metric] = {
         _ranking("map_11point_elevater", weighted_elevater_11point),
         _ranking("roc_auc", weighted_auc, lambda _t, _k: 0.5),
         _ranking("average_precision", weighted_average_precision),
-        Metric("brier", "lower", _uniform_brier, _brier, weighted_mean, len),
-        Metric("log_loss", "lower", uniform_log_loss, log_losses, weighted_mean),
+        Metric("brier", "lower", _uniform_brier, _brier, weighted_mean, len, within=(0.0, 2.0)),
+        Metric("log_loss", "lower", uniform_log_loss, log_losses, weighted_mean, within=_ANY_ERROR),
         Metric("calibration_error", "lower", None, sure_and_right, binned_error),
         _masks("miou", _iou),
         replace(
@@ -460,15 +464,17 @@ METRICS: dict[str, Metric] = {
         _masks("mean_acc", _mean_class_accuracy),
         _masks("overall_acc", _overall_accuracy),
         _masks("dice", _dice, undefined="no class but 0, the background, is predicted or true"),
-        Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean),
-        Metric("mse", "lower", _best_constant(2), _errors(2), weighted_mean),
-        Metric("rmse", "lower", lambda t, k: _best_constant(2)(t, k) ** 0.5, _errors(2), _root_mean),
-        Metric("r2", "higher", _NO_CHANCE, _squared_and_target, _explained, undefined=_EQUAL),
-        Metric("spearman", "higher", _NO_CHANCE, _prediction_and_target, _rank_correlation, undefined=_EQUAL),
+        Metric("mae", "lower", _best_constant(1), _errors(1), weighted_mean, within=_ANY_ERROR),
+        Metric("mse", "lower", _best_constant(2), _errors(2), weighted_mean, within=_ANY_ERROR),
+        Metric("rmse", "lower", lambda t, k: _best_constant(2)(t, k) ** 0.5, _errors(2), _root_mean,
+               within=_ANY_ERROR),
+        Metric("r2", "higher", _NO_CHANCE, _squared_and_target, _explained, undefined=_EQUAL, within=(-inf, 1.0)),
+        Metric("spearman", "higher", _NO_CHANCE, _prediction_and_target, _rank_correlation, undefined=_EQUAL,
+               within=_BOTH_SIGNS),
         Metric("macro_f1", "higher", None, _guess_and_truth, _macro_f1, len, undefined=_NOWHERE),
         Metric("micro_f1", "higher", None, _guess_and_truth, _micro_f1, len, undefined=_NOWHERE),
         Metric("quadratic_kappa", "higher", _NO_CHANCE, _graded, _quadratic_kappa,
-               undefined="all predictions and targets are of one class"),
+               undefined="all predictions and targets are of one class", within=_BOTH_SIGNS),
     )
 }  # fmt: skip
 
