@@ -29,7 +29,7 @@ from gate_runner.runs.request import folder_name, make_request
 from gate_runner.runs.results import Result
 from gate_runner.runs.slicing import few_groups
 from gate_runner.runs.stored import StoredRun, read_runs
-from gate_runner.tasks.registry import find_task_type
+from gate_runner.tasks.registry import find_task_type, known_task_type
 from vision_features.encoders.spec import parse_spec
 from vision_features.heads.saved import check_folder, copy_head
 from vision_features.readouts import Readout
@@ -268,7 +268,8 @@ def choose(
         copy_head(RunFolder(best.path).head_folder(best.results[0].name, settings.seeds[0]), Path(save))
     compressed = work.compressed(best, candidates[0])
     groups = best.results[0].training.get("clusters", {}).get("groups")
-    return replace(choice, sentences=_sentences(choice, len(limits), groups, alpha), compressed=tuple(compressed))
+    few = [] if groups is None else few_groups(groups, alpha, folds=known_task_type(best.results[0].task).weighs)
+    return replace(choice, sentences=_sentences(choice, len(limits), groups, few), compressed=tuple(compressed))
 
 
 def limits_of(encoders: int, first: int, limit: int | None) -> list[int | None]:
@@ -431,7 +432,7 @@ def _read_per_second(runs: Iterable[StoredRun]) -> float | None:
     return sum(int(result.memory["encoded"]) for result in results) / seconds if seconds else None
 
 
-def _sentences(choice: Choice, rounds: int, groups: int | None = None, alpha: float = 0.05) -> tuple[str, ...]:
+def _sentences(choice: Choice, rounds: int, groups: int | None = None, few: Sequence[str] = ()) -> tuple[str, ...]:
     """Which encoder to take and how sure that is; what the rounds saved."""
     best, *others = choice.candidates
     assert best.value is not None
@@ -467,7 +468,7 @@ def _sentences(choice: Choice, rounds: int, groups: int | None = None, alpha: fl
         lines.append(f"The intervals hold for all {scored} encoders at once, so picking the best one is accounted for.")
     if groups is not None:
         lines.append(f"Tests exchange, and intervals draw, {groups:,} whole groups.")
-        lines += [f"Few groups: {line}." for line in few_groups(groups, alpha)]
+        lines += [f"Few groups: {line}." for line in few]
     encoded, all_of_them = choice.pictures
     if rounds > 1:
         lines.append(

@@ -16,6 +16,7 @@ from gate_runner.errors import UsageError, unknown
 from gate_runner.reports.contents import gather
 from gate_runner.reports.pictures import Roots, encoded, reload_samples
 from gate_runner.runs.suspects import Suspect, accuracy_range, suspects
+from gate_runner.tasks.registry import known_task_type
 
 if TYPE_CHECKING:
     from gate_data.readers.source import Source
@@ -117,7 +118,8 @@ def audit_page(run: StoredRun, *, benchmark: str | None = None, data_root: Roots
     if second is not None:
         findings.append(f"cleanlab names {second:,} of them, too.")
     if "cross_validation" not in result.training:
-        findings.append("Only test images are looked at; a run with --setting folds=5 covers all images.")
+        more = "; a run with --setting folds=5 covers all images" if known_task_type(result.task).weighs else ""
+        findings.append(f"Only test images are looked at{more}.")
     text = document(
         f"Label audit of {result.name}", lede, body, findings=findings, style="audit.css", script="audit.js"
     )

@@ -24,7 +24,7 @@ COLUMNS, VALUES = "column_names", "column_values"
 """Keys of what is known of each test sample, in the file of its outcomes."""
 
 
-def few_groups(groups: int, alpha: float = 0.05) -> list[str]:
+def few_groups(groups: int, alpha: float = 0.05, *, folds: bool = True) -> list[str]:
     """Say that a paired test over so few groups can reject nothing, and what to do; nothing where it can.
 
     A test that exchanges n whole groups has 2^n draws, of which two are as extreme as any: p is at least 2^(1 - n).
@@ -32,6 +32,7 @@ def few_groups(groups: int, alpha: float = 0.05) -> list[str]:
     Args:
         groups: of the test samples.
         alpha: level of the test.
+        folds: whether the task type has the setting ``folds``, to which the line then points.
 
     Example:
         >>> few_groups(5)[0][:62]
@@ -45,9 +46,9 @@ def few_groups(groups: int, alpha: float = 0.05) -> list[str]:
     fewest = math.ceil(1 - math.log2(alpha))
     line = (
         f"with {groups} groups no paired test can have p below {least:.4g}: at least {fewest} are needed, by a larger "
-        "test_share under [splits], or by gate-runner run --setting folds=5, which tests every image"
+        "test_share under [splits]"
     )
-    return [line]
+    return [line + ", or by gate-runner run --setting folds=5, which tests every image" * folds]
 
 
 def with_slices(
@@ -79,7 +80,7 @@ def with_slices(
         widened = replace(score, low=min(low, score.low), high=max(high, score.high))
         outcome = replace(outcome, scores=(widened, *outcome.scores[1:]))
         note = f"the interval of {score.metric} draws {count:,} whole groups, not {len(groups):,} samples"
-        note += "".join(f"; {line}" for line in few_groups(count))
+        note += "".join(f"; {line}" for line in few_groups(count, folds=kind.weighs))
     elif groups is not None:
         note = "all test samples are of one group: the interval says nothing about others"
     tables = []
