@@ -110,3 +110,36 @@ def test_a_file_of_another_user_is_one_line_that_says_what_to_do(
         ".json: Permission denied; ask its owner for the right, or use a copy or folder of your own\n"
     )
     assert "\u001b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "arguments"),
+    [
+        ("gate_runner.cli", "main", ["run", "micro/digits", "--output", ""]),
+        ("gate_runner.cli", "main", ["run", "--data", ""]),
+        ("gate_runner.cli", "main", ["eevee", "select", "gate", "--json="]),
+        ("eevee.cli", "main", ["report", "gate", "--output="]),
+        ("eqben_builder.cli", "main", ["build", "micro", "--output", ""]),
+        ("knowledge_prompts.cli", "console", ["gather", "--output", ""]),
+        ("oven_retrieval.cli", "main", ["build", "a.csv", "--output", ""]),
+        ("vision_features.cli", "main", ["embed", ".", "--output", ""]),
+    ],
+)
+def test_an_empty_path_is_one_line_and_nothing_is_written(
+    module: str,
+    function: str,
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An unset variable of a shell: the current folder is not what it means."""
+    monkeypatch.chdir(tmp_path)
+    try:
+        status = getattr(importlib.import_module(module), function)(arguments)
+    except SystemExit as end:
+        status = end.code
+    assert status == 2
+    option = next(word for word in arguments if word.startswith("--")).rstrip("=")
+    assert capsys.readouterr().err.endswith(f": {option} is empty; expected a path\n")
+    assert not list(tmp_path.iterdir())

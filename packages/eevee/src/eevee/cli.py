@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from eevee.errors import EeveeError
-from wary_files.errors import line_of
+from wary_files.errors import UsageError, line_of
+from wary_files.folders import refuse_empty_paths
 from wary_files.text import printable_json
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
     """Run a command."""
     try:
+        refuse_empty_paths(argv)
         options = parser(prog).parse_args(argv)
         from eevee import commands
 
@@ -192,7 +194,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except (EeveeError, OSError) as error:
+    except (EeveeError, UsageError, OSError) as error:
         print(f"{prog}: {printable_json(line_of(error))}", file=sys.stderr)  # noqa: T201
         return 2
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqben_builder.commands.models import Models
 from wary_files.errors import line_of
-from wary_files.folders import refuse_over_inputs, require_ending, require_place
+from wary_files.folders import refuse_empty_paths, refuse_over_inputs, require_ending, require_place
 from wary_files.stopping import stoppable
 from wary_files.text import printable
 
@@ -75,6 +75,7 @@ def make_app(models: Models | None = None) -> typer.Typer:
 def main(arguments: Sequence[str] | None = None, models: Models | None = None) -> None:
     """Run a command; an error that the user can mend is one line, and the exit status 2."""
     try:
+        refuse_empty_paths(arguments)
         with stoppable("eqben"):
             make_app(models)(args=None if arguments is None else list(arguments), prog_name="eqben")
     except (ValueError, OSError, ImportError) as error:

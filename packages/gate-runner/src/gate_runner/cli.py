@@ -21,7 +21,7 @@ from gate_runner.commands.importing import import_
 from gate_runner.commands.listing import env
 from gate_runner.commands.results import compare, export, forecast, power, report, trade, upload
 from gate_runner.commands.run import plan, run
-from wary_files.folders import refuse_over_inputs
+from wary_files.folders import refuse_empty_paths, refuse_over_inputs
 from wary_files.stopping import stoppable
 
 
@@ -166,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
             stream.reconfigure(errors="backslashreplace")  # a name that this locale cannot show ends no command
     try:
+        refuse_empty_paths(arguments)
         with stoppable("gate-runner"):
             app(args=None if arguments is None else list(arguments), prog_name="gate-runner")
     except (ValueError, OSError, ImportError) as error:

@@ -14,6 +14,7 @@ except ImportError:
     raise ModuleNotFoundError("the command line needs typer: pip install 'knowledge-prompts[cli]'") from None
 
 from wary_files.errors import line_of
+from wary_files.folders import refuse_empty_paths
 from wary_files.text import printable
 
 if TYPE_CHECKING:
@@ -273,6 +274,7 @@ def make_app(text_encoders: TextEncoders = text_encoder, *, encoder: str | None 
 def console(arguments: Sequence[str] | None = None) -> None:
     """Run ``prompts``; an error that the user can mend is one line, and the exit status 2."""
     try:
+        refuse_empty_paths(arguments)
         make_app()(args=None if arguments is None else list(arguments), prog_name="prompts")
     except (ValueError, OSError, ImportError) as error:
         _echo(f"prompts: {line_of(error)}", err=True)

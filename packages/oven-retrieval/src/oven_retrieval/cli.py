@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from oven_retrieval.commands.encoders import Encoders
-from wary_files.folders import refuse_over_inputs
+from wary_files.folders import refuse_empty_paths, refuse_over_inputs
 from wary_files.stopping import stoppable
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
 def main(arguments: Sequence[str] | None = None, encoders: Encoders | None = None) -> None:
     """Run a command; an error that the user can mend is one line, and the exit status 2."""
     try:
+        refuse_empty_paths(arguments)
         with stoppable("oven"):
             make_app(encoders)(args=None if arguments is None else list(arguments), prog_name="oven")
     except (ValueError, OSError, ImportError) as error:

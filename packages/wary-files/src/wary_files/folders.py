@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import shutil
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ _LONGEST_WRITE = 600.0
 
 OUTPUTS = ("output", "page", "json", "save", "figure", "html")
 """What commands call the options that they write to."""
+
+PATHS = (*OUTPUTS, "table", "results", "runs", "data")
+"""Options that are written to, or beside: an empty value would be the folder where the command is called."""
 
 Content = bytes | Callable[[Path], bytes | None]
 """A file's bytes; or what gives them, or writes them to the path itself, once the files before it are there."""
@@ -88,6 +93,27 @@ def refuse_over_inputs(options: Mapping[str, Any]) -> None:
         for other, path in read if _is_file(output) else []:
             if path.samefile(output):
                 raise UsageError(f"--{name} {output} is read here, as {other}: it would be lost; name another file")
+
+
+def refuse_empty_paths(arguments: Sequence[str] | None = None) -> None:
+    """Refuse an option of `PATHS` whose value is empty, as an unset variable of a shell leaves it.
+
+    Args:
+        arguments: of the command line; `sys.argv` without the program by default.
+
+    Raises:
+        UsageError: an empty value; shows the option.
+
+    Example:
+        >>> refuse_empty_paths(["run", "--output", ""])
+        Traceback (most recent call last):
+        wary_files.errors.UsageError: --output is empty; expected a path
+    """
+    listed = sys.argv[1:] if arguments is None else list(arguments)
+    for name in PATHS:
+        option = f"--{name}"
+        if f"{option}=" in listed or any(pair == (option, "") for pair in itertools.pairwise(listed)):
+            raise UsageError(f"{option} is empty; expected a path")
 
 
 def require_ending(option: str, path: Path, *endings: str) -> None:
