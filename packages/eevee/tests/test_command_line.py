@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -42,6 +43,25 @@ def test_select_prints_and_records(tmp_path, capsys):
     assert f"{raw['error']:.4f}" in capsys.readouterr().out
     assert main(["score", "--table", "gate-full", "--subset", str(out)]) == 2
     assert "made from another table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("nested", [[], ["--no-nested"]])
+def test_a_subset_of_everything_prints_no_errors_of_cells_outside(tmp_path, capsys, nested):
+    table = tmp_path / "t.csv"
+    write_table(table, made_up(models=12))
+    common = ["--table", str(table), "--direction", "higher", "--quiet"]
+    chosen = tmp_path / "all.json"
+    argv = ["select", *common, "-k", "6", "--method", "greedy", "--json", str(chosen), *nested]
+    assert main(argv) == 0
+    words = capsys.readouterr().out
+    assert "outside   nothing: the subset holds every metric that counts" in words
+    assert "no other subset is as large" in words
+    assert main(["score", *common, "--subset", str(chosen)]) == 0
+    words += capsys.readouterr().out
+    assert main(["report", *common, "--result", str(chosen), "--output", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "nothing: the subset holds every metric that counts" in page
+    assert not re.search(r"\bnan\b", words + re.sub(r"base64,[^\"]*", "", page))
 
 
 def test_json_to_standard_output(capsys):

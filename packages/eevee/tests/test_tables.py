@@ -24,9 +24,10 @@ from eevee import (
     published,
     read_scores,
 )
+from eevee.answers.leaderboard import rank_models
 from eevee.answers.predicting import predict
 from eevee.answers.selecting import selection_warnings
-from eevee.reports.formatting import check_words
+from eevee.reports.formatting import board_words, check_words
 from eevee.tables.holdout import near_pairs
 from eevee.tables.loading import join_tables
 from eevee.tables.reading import Layout, number, read_csv_text
@@ -409,6 +410,31 @@ def test_rows_in_shares_beside_per_cent_are_named(models, shares):
     named = {f"m{models - shares + i}": tuple("abcde") for i in range(shares)}
     assert dict(checked.shares) == named
     assert "in 0 to 1 where the others are in per cent (shares? then times 100): m" in check_words(checked)
+
+
+@pytest.mark.parametrize("percents", [1, 3])
+def test_rows_in_per_cent_beside_more_shares_are_named(percents):
+    values = np.random.default_rng(percents).uniform(0.4, 0.9, (8, 5)).round(3)
+    values[:percents] *= 100
+    rows = "".join(f"m{i},{','.join(map(str, row))}\n" for i, row in enumerate(values.tolist()))
+    table = read_csv_text("model,a,b,c,d,e\n" + rows, name="t", direction="higher")
+    checked = check(table)
+    assert dict(checked.percents) == {f"m{i}": tuple("abcde") for i in range(percents)}
+    assert not checked.shares
+    assert "in per cent where the others are in 0 to 1 (shares? then divided by 100): m0 on a" in check_words(checked)
+    (note,) = rank_models(table).notes
+    assert note.startswith("in per cent where the other models are in 0 to 1 (shares?): m0")
+    assert f"warning: {note}" in board_words(rank_models(table))
+
+
+def test_new_scores_in_another_unit_than_the_table_are_named():
+    values = np.random.default_rng(0).uniform(40, 90, (8, 3)).round(1)
+    rows = "".join(f"m{i},{','.join(map(str, row))}\n" for i, row in enumerate(values.tolist()))
+    table = read_csv_text("model,a,b,c\n" + rows, name="t", direction="higher")
+    predicted = predict(table, ["a", "b"], {"new": {"a": 0.6, "b": 0.7}}, scorer="ridge")
+    assert any("in 0 to 1 where the other models are in per cent (shares?): new;" in note for note in predicted.notes)
+    predicted = predict(table, ["a", "b"], {"new": {"a": 60.0, "b": 70.0}}, scorer="ridge")
+    assert not any("shares" in note for note in predicted.notes)
 
 
 def test_one_cell_in_shares_is_named_and_small_values_are_not():

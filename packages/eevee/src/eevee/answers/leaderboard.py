@@ -6,13 +6,14 @@ One file of more than 400 lines: the two kinds of resampling share their interva
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from eevee.errors import EeveeError
+from eevee.tables.checking import shares_warning
 from eevee.tables.serialization import Recorded, plain_data
 from eevee.tables.standard import standardise
 from eevee.tables.table import require_table
@@ -72,6 +73,7 @@ class Ranking(Recorded):
         decided: pairs whose order is decided, of all pairs.
         pairs: all of them.
         apart: pairs that share too few tasks to be compared.
+        notes: what else must be known, such as models in another unit than the others.
 
     Example:
         >>> from eevee import load_table
@@ -88,6 +90,7 @@ class Ranking(Recorded):
     decided: int
     pairs: int
     apart: int
+    notes: tuple[str, ...] = ()
 
     def _rows(self) -> list[dict[str, Any]]:
         return [plain_data(place) for place in self.places]
@@ -149,9 +152,10 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
     largest = functools.partial(_largest_of_tasks, scores, seed)
     with threadpool_limits(1, user_api="blas"):  # products this small lose by more
         signs = np.sign(mean).astype(np.int64) * _decided(t, largest, comparable, level, len(scores), resamples)
-        return _board(
+        board = _board(
             table.name, "tasks", level, table.models, scores, first, second, signs, int((~comparable).sum()), seed
         )
+    return replace(board, notes=tuple(filter(None, [shares_warning(table)])))
 
 
 @whole_numbers("resamples", "seed", error=EeveeError)

@@ -209,7 +209,7 @@ def predict(
         holdout=holdout,
         warning_auc=warning_auc,
         promise=promise,
-        notes=_notes(table, holdout, searched, level, promise),
+        notes=_notes(table, dict(zip(scores, raw, strict=True)), holdout, searched, level, promise),
         models=models,
         ranking=tuple(names[i] for i in order),
     )
@@ -272,8 +272,10 @@ def _only(table: ResultTable, rows: Sequence[int]) -> ResultTable:
     )
 
 
-def _notes(table: ResultTable, holdout: str, searched: bool, level: float, promise: float) -> tuple[str, ...]:
-    notes = [shares_warning(table), derived_warning(table), families_note(table) if holdout == "family" else ""]
+def _notes(
+    table: ResultTable, new: Mapping[str, np.ndarray], holdout: str, searched: bool, level: float, promise: float
+) -> tuple[str, ...]:
+    notes = [shares_warning(table, new), derived_warning(table), families_note(table) if holdout == "family" else ""]
     if promise < level:
         notes.append(
             f"the intervals are the largest errors seen: so few models promise {promise:.0%} at most, not {level:.0%}"

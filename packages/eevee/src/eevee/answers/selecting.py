@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -279,7 +280,7 @@ def selection_warnings(
 ) -> list[str]:
     """Warnings about a selection: too few models, a better rival, an optimistic, unstable or chance-like result."""
     lines = list(filter(None, [shares_warning(table), derived_warning(table)]))
-    if honest is not None and not honest.better_than_random:
+    if honest is not None and not (honest.better_than_random or math.isnan(honest.unmeasured)):
         lines.append(
             f"no better than random: on held-out models the subset's error is {honest.unmeasured:.3f} and that of "
             f"random subsets {honest.unmeasured_random:.3f}, a difference within chance"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from eevee.tables.holdout import ORDERED, WHOM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from eevee.answers.leaderboard import Ranking
     from eevee.answers.pareto_front import ParetoFront
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from eevee.tables.checking import Check
 
 
+NOTHING_OUTSIDE = "nothing: the subset holds every metric that counts"
+"""What is printed in place of an error of cells outside a subset."""
 QUESTIONS = {"tasks": "other tasks like these", "items": "other test items of these tasks"}
 
 
@@ -38,7 +41,11 @@ def check_words(findings: Check) -> str:
         _listed("outliers", [f"{m} on {x}: {v:g} ({d:+.0f} sd)" for m, x, v, d in findings.outliers]),
         _listed(
             "in 0 to 1 where the others are in per cent (shares? then times 100)",
-            [f"{model} on {', '.join(metrics[:5])}{' …' * (len(metrics) > 5)}" for model, metrics in findings.shares],
+            [_on(model, metrics) for model, metrics in findings.shares],
+        ),
+        _listed(
+            "in per cent where the others are in 0 to 1 (shares? then divided by 100)",
+            [_on(model, metrics) for model, metrics in findings.percents],
         ),
         _listed(
             "no results, and counted as such (--drop leaves them out)",
@@ -49,6 +56,10 @@ def check_words(findings: Check) -> str:
         *(_folds(holdout, folds) for holdout, folds in findings.holdouts.items()),
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _on(model: str, metrics: Sequence[str]) -> str:
+    return f"{model} on {', '.join(metrics[:5])}{' …' * (len(metrics) > 5)}"
 
 
 def selection_words(chosen: Selection) -> str:
@@ -98,9 +109,8 @@ def choice_words(choice: Choice | None) -> list[str]:
 def _headline(chosen: Selection) -> list[str]:
     lines = choice_words(chosen.choice)
     nested = chosen.nested
-    if nested is None:
-        error = f"{chosen.unmeasured:.4f} ± {chosen.unmeasured_stderr:.4f}"
-        return [*lines, f"outside   {error} by leave-one-out, on the cells outside the subset"]
+    if nested is None or math.isnan(nested.unmeasured):
+        return [*lines, _outside(chosen, "by leave-one-out, on the cells outside the subset")]
     whom = WHOM[nested.holdout]
     worst = nested.per_model[nested.worst][0]
     verdict = "" if nested.better_than_random else ": no better than random"
@@ -121,6 +131,13 @@ def _headline(chosen: Selection) -> list[str]:
     ]
 
 
+def _outside(judged: Judged, how: str) -> str:
+    """The error of the cells that a subset leaves out, if there are any."""
+    if math.isnan(judged.unmeasured):
+        return f"outside   {NOTHING_OUTSIDE}"
+    return f"outside   {judged.unmeasured:.4f} ± {judged.unmeasured_stderr:.4f} {how}"
+
+
 def score_words(judged: Score) -> str:
     """A given subset's score."""
     left_out = "leave-one-out" if judged.holdout == "model" else "leaving families out"
@@ -129,7 +146,7 @@ def score_words(judged: Score) -> str:
             f"{len(judged.benchmarks)} of the benchmarks of {judged.table}, with {judged.scorer}:",
             *(f"  {key:<24} {rise:+.4f} without it" for key, rise in judged.importance.items()),
             *choice_words(judged.choice),
-            f"outside   {judged.unmeasured:.4f} ± {judged.unmeasured_stderr:.4f} by {left_out}, on unmeasured cells",
+            _outside(judged, f"by {left_out}, on unmeasured cells"),
             _error(judged),
             _rival(judged.rival),
             (
@@ -165,6 +182,7 @@ def board_words(board: Ranking) -> str:
         lines.append(f"another one leads by {' and by '.join(other_leaders)}")
     if board.apart:
         lines.append(f"{board.apart} pairs share too few tasks to be compared")
+    lines += [f"warning: {line}" for line in board.notes]
     return "\n".join(lines)
 
 
@@ -240,10 +258,11 @@ def front_words(front: ParetoFront, chosen: Mapping[str, Selection]) -> str:
 
 
 def _error(result: Judged) -> str:
-    return (
-        f"error     {result.error:.4f} ± {result.stderr:.4f} ({result.objective}); "
-        f"{_rank(result.better_randoms, result.randoms)} (their mean: {result.random_error:.4f})"
-    )
+    error = f"error     {result.error:.4f} ± {result.stderr:.4f} ({result.objective})"
+    if math.isnan(result.unmeasured):
+        return f"{error}; no other subset is as large"
+    compared = _rank(result.better_randoms, result.randoms)
+    return f"{error}; {compared} (their mean: {result.random_error:.4f})"
 
 
 def _rank(better: float, count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from eevee.answers.predicting import predict
 from eevee.errors import EeveeError
 from eevee.items.selection import choose_items
 from eevee.reports.charts import draw_bars, draw_error_against_k, draw_front, draw_nested, draw_places, render
-from eevee.reports.formatting import QUESTIONS, check_words, item_words, prediction_words
+from eevee.reports.formatting import NOTHING_OUTSIDE, QUESTIONS, check_words, item_words, prediction_words
 from eevee.tables.checking import check
 from eevee.tables.serialization import write_text
 from wary_files.text import printable_json
@@ -155,19 +156,22 @@ def refuse_others(output: str | Path, selection: Selection | None = None) -> Non
 def _chosen(table: ResultTable, selection: Selection) -> list[str]:
     """The subset, its errors and warnings, and what the searches without some models say."""
     tasks = {benchmark.id: benchmark.task for benchmark in table.benchmarks}
+    whole = math.isnan(selection.unmeasured)
     inside = f"{selection.unmeasured:.4f} ± {selection.unmeasured_stderr:.4f}"
     figures = [
-        ("unmeasured cells, leave-one-out inside the search", inside, ""),
+        ("unmeasured cells, leave-one-out inside the search", *(("", NOTHING_OUTSIDE) if whole else (inside, ""))),
         (
             "all cells, reported by the search",
             f"{selection.error:.4f} ± {selection.stderr:.4f}",
-            f"{selection.better_randoms:.1%} of {selection.randoms} random subsets are better",
+            "no other subset is as large"
+            if whole
+            else f"{selection.better_randoms:.1%} of {selection.randoms} random subsets are better",
         ),
         ("mean random subset", f"{selection.random_error:.4f}", ""),
         (selection.rival.method, f"{selection.rival.error:.4f}", ", ".join(selection.rival.benchmarks)),
     ]
     nested, honest = selection.nested, []
-    if nested is not None:
+    if nested is not None and not math.isnan(nested.unmeasured):
         folds = ((key, f"{share:.0%}") for key, share in nested.chosen.items())
         verdict = "" if nested.better_than_random else ": no better than random"
         note = (

@@ -13,6 +13,8 @@ from eevee.tables.serialization import Recorded
 from eevee.tables.standard import FAR, standardise
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from eevee.tables.table import ResultTable
 
 DUPLICATE = 1e-6
@@ -39,6 +41,7 @@ class Check(Recorded):
         near_duplicates: pairs nearer than a tenth of a standard deviation, with their distance.
         outliers: (model, metric, value, distance from the other models' mean in their deviations) beyond six.
         shares: (model, metrics) with values in 0 to 1 beside others' values in per cent: a hundredth of what they mean.
+        percents: (model, metrics) with values in per cent beside those of more others in 0 to 1.
         derived: (metric, what it is) of columns that hold no results: numbers of the rows, ranks, means of the others.
         without_cost: benchmarks without a cost.
         holdouts: for each way of holding models out, its folds as (models to learn from, held-out ones), or why it has
@@ -67,6 +70,7 @@ class Check(Recorded):
     near_duplicates: tuple[tuple[str, str, float], ...]
     outliers: tuple[tuple[str, str, float, float], ...]
     shares: tuple[tuple[str, tuple[str, ...]], ...]
+    percents: tuple[tuple[str, tuple[str, ...]], ...]
     derived: tuple[tuple[str, str], ...]
     without_cost: tuple[str, ...]
     holdouts: dict[str, tuple[tuple[int, int], ...] | str]
@@ -107,6 +111,7 @@ def check(table: ResultTable) -> Check:
         near_duplicates=tuple((names[j], names[i], d) for j, i, d in pairs if d >= DUPLICATE),
         outliers=tuple(_outliers(table)),
         shares=shares_beside_percent(table),
+        percents=percent_beside_shares(table),
         derived=derived_columns(table),
         without_cost=tuple(b.id for b in table.benchmarks if b.cost is None),
         holdouts={holdout: _folds(table, holdout) for holdout in HOLDOUTS},
@@ -133,27 +138,59 @@ def shares_beside_percent(table: ResultTable) -> tuple[tuple[str, tuple[str, ...
         >>> shares_beside_percent(load_table("gate"))  # as bad as chance, of 100 classes
         (('mpnet', ('cifar100/acc1',)),)
     """
-    metrics_of: dict[str, list[str]] = {}
-    for j, metric in enumerate(table.metric_ids):
-        column = table.values[:, j]
+    return _in_another_unit(table.models, table.metric_ids, table.values)[0]
+
+
+def percent_beside_shares(table: ResultTable) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return models, each with the metrics in which its value looks like per cent and those of more others like shares.
+
+    Example:
+        >>> from eevee import load_table
+        >>> percent_beside_shares(load_table("gate"))
+        ()
+    """
+    return _in_another_unit(table.models, table.metric_ids, table.values)[1]
+
+
+_Cells = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def _in_another_unit(models: Sequence[str], ids: Sequence[str], values: np.ndarray) -> tuple[_Cells, _Cells]:
+    """Models with the metrics in which they alone seem to be in shares, and those in which they seem in per cent."""
+    by_unit: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
+    for j, metric in enumerate(ids):
+        column = values[:, j]
         small, large = (column > 0) & (column <= 1), column > 1
-        if not 0 < small.sum() <= large.sum() or (column < 0).any() or column[large].max() > 100:
+        if not (small.any() and large.any()) or (column < 0).any() or column[large].max() > 100:
             continue
         low, high = column[large].min(), column[large].max()
         meant = 100 * column[small]
         if low < GAP * column[small].max() or meant.max() < low / SLACK or meant.min() > high * SLACK:
             continue
-        for i in np.flatnonzero(small):
-            metrics_of.setdefault(table.models[i], []).append(metric)
-    return tuple((model, tuple(metrics)) for model, metrics in metrics_of.items())
+        fewer = int(large.sum() < small.sum())
+        for i in np.flatnonzero((small, large)[fewer]):
+            by_unit[fewer].setdefault(models[int(i)], []).append(metric)
+    shares, percents = (tuple((model, tuple(metrics)) for model, metrics in side.items()) for side in by_unit)
+    return shares, percents
 
 
-def shares_warning(table: ResultTable) -> str:
-    """Return a sentence on models with several values in 0 to 1 beside others' per cent; empty if there are none."""
-    models = [model for model, metrics in shares_beside_percent(table) if len(metrics) > 1]
-    names = ", ".join(models[:5]) + " …" * (len(models) > 5)
-    sentence = f"in 0 to 1 where the other models are in per cent (shares?): {names}; eevee check has the cells"
-    return sentence if models else ""
+def shares_warning(table: ResultTable, new: Mapping[str, np.ndarray] | None = None) -> str:
+    """Return a sentence on models with several values in another unit than the others'; empty if there are none.
+
+    Args:
+        table: of models that are compared.
+        new: values of further models, a row of the table for each; NaN where there is none.
+    """
+    new = new or {}
+    rows = np.vstack([table.values, *new.values()])
+    sentences = []
+    units = ("in 0 to 1 where the other models are in per cent (shares?)",
+             "in per cent where the other models are in 0 to 1 (shares?)")  # fmt: skip
+    for unit, cells in zip(units, _in_another_unit((*table.models, *new), table.metric_ids, rows), strict=True):
+        models = [model for model, metrics in cells if len(metrics) > 1]
+        names = ", ".join(models[:5]) + " …" * (len(models) > 5)
+        sentences += [f"{unit}: {names}"] if models else []
+    return "; ".join([*sentences, "eevee check has the cells"]) if sentences else ""
 
 
 NEAR_MEAN = 0.02
