@@ -104,6 +104,7 @@ def test_data_frame(tmp_path):
         ("a,b\n1,2\n", "expected a column 'model' or 'benchmark'"),
         ("model,x,x\nm,1,2\n", "column 'x' is empty or appears twice"),
         (WIDE.replace("m3,9", "m3,good"), "line 5, model 'm3', metric 'x': 'good'; expected a number"),
+        (WIDE.replace("m3,9", 'm3,"0,9"'), "'0,9'; expected a number; write a decimal comma as a point"),
         (WIDE.replace("m3,9", "m3,inf"), "line 5, model 'm3', metric 'x': 'inf'; expected a finite"),
         (WIDE.replace("m3", "m1"), "line 5: model 'm1' appears twice"),
         (WIDE.replace("m3,9,-3", "m3,9"), "line 5: 2 cells; expected 3"),

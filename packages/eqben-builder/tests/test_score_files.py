@@ -103,6 +103,7 @@ HEADER = ",".join(("id", *NAMES))
     [
         (f"{HEADER}\na,1_0,1,2,3\n", "'c0_i0' should be a number, found '1_0'"),
         (f"{HEADER}\na,\u0663,1,2,3\n", "'c0_i0' should be a number"),
+        (f'{HEADER}\na,"0,5",1,2,3\n', "found '0,5'; write a decimal comma as a point"),
         (f"{HEADER}\na,1.2.3,1,2,3\n", "'c0_i0' should be a number, found '1.2.3'"),
         (f"{HEADER},c0_i0\na,1,1,2,3,9\n", "column 'c0_i0' comes twice"),
         (f"{HEADER}\na,1,1,2,3,4\n", "line 2: 1 fields more than columns"),

@@ -298,6 +298,16 @@ def test_numbers_with_a_comma_are_told(tmp_path: Path, labels: tuple[str, ...], 
     assert expected in note if expected else "with a comma" not in note
 
 
+def test_a_column_of_numbers_with_a_comma_is_told_before_it_is_read(tmp_path: Path) -> None:
+    """A class for each image has no split: what was taken for this must say why."""
+    rows = "".join(f'{row}.png,"0,{row + 10}"\n' for row in range(12))
+    for row in range(12):
+        picture(tmp_path / f"{row}.png", row)
+    (tmp_path / "t.csv").write_text("image,score\n" + rows)
+    line = "values such as '0,10' are numbers with a comma: with points they can be predicted"
+    assert line in guess(tmp_path).remarks
+
+
 def test_folders_around_the_same_classes_are_told(tmp_path: Path) -> None:
     """Folds and sessions: each class counted once for each of them, without a word."""
 

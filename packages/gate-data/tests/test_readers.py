@@ -193,6 +193,9 @@ def test_an_archive_whose_member_has_no_name_is_no_whole_archive(tmp_path: Path)
 
 def test_tables_name_file_line_and_field(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
+    path.write_text('image,level\n10_left,0\n10_right,"0,5"\n')
+    with pytest.raises(DataError, match="'0,5', expected a number; write a decimal comma as a point"):
+        list(table(path, ["image", "level"]))[1].number("level")
     path.write_text("image,level\n10_left,0\n10_right,seven\n")
     rows = list(table(path, ["image", "level"]))
     with pytest.raises(DataError, match=r"a\.csv, line 3: field 'level' is 'seven', expected a number from 0 to 4"):
@@ -275,8 +278,10 @@ def test_parquet_rows(tmp_path: Path) -> None:
     parquet.write_table(arrow.table({"id": [1, 2], "name": ["a", None]}), tmp_path / "a.parquet")
     rows = list(table(tmp_path / "a.parquet", ["id"]))
     assert [row.integer("id") for row in rows] == [1, 2]
-    with pytest.raises(DataError, match="field 'name' is missing"):
+    with pytest.raises(DataError, match=r"a\.parquet, row 1: field 'name' is missing"):
         rows[1].text("name")
+    with pytest.raises(DataError, match=r"a\.parquet: no field 'label'"):
+        next(table(tmp_path / "a.parquet", ["label"]))
 
 
 def test_parquet_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,6 +154,7 @@ def test_published_tables_of_open_clip(tmp_path: Path) -> None:
         ("list.json", "[1, 2]", "a list of 2: no version"),
         ("cut.json", '{"results": {', "not whole JSON"),
         ("word.csv", BUILT.replace("0.77", "high"), "line 2, acc1 is 'high'; expected a number"),
+        ("comma.csv", BUILT.replace("0.77", '"0,77"'), "acc1 is '0,77'; expected a number; write a decimal comma"),
         ("short.csv", BUILT + "0.5,0.6\n", "line 8: 2 cells; expected 11"),
         ("none.csv", HEAD, "no score"),
         ("inf.csv", BUILT.replace("0.77", "inf"), "line 2, acc1 is 'inf'; expected a finite number"),

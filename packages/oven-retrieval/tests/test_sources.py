@@ -181,6 +181,9 @@ def test_a_popularity_in_other_digits_than_plain_ones_is_refused(tmp_path, value
     (tmp_path / "e.jsonl").write_text(json.dumps({"id": "a", "name": "cat", "popularity": value}), encoding="utf-8")
     with pytest.raises(EntityFileError, match="popularity: expected a number, got"):
         list(read_jsonl(tmp_path / "e.jsonl"))
+    if value == "1,0":
+        with pytest.raises(EntityFileError, match="write a decimal comma as a point"):
+            list(read_jsonl(tmp_path / "e.jsonl"))
     (tmp_path / "e.csv").write_text(f'id,name,popularity\na,cat,"{value}"\n', encoding="utf-8")
     with pytest.raises(EntityFileError, match="popularity: expected a number, got"):
         list(read_csv(tmp_path / "e.csv"))

@@ -9,6 +9,7 @@ from oven_retrieval.entity import Entity, EntityFileError, tagged
 from oven_retrieval.text_files import Reading, csv_objects, json_objects, numbered_lines, open_text
 from oven_retrieval.wikidata import WikidataDump
 from oven_retrieval.wordnet import read_wordnet_nouns
+from wary_files.text import comma_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -65,7 +66,7 @@ def _popularity(value: Any, field: str) -> float:
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise ValueError(f"{field}: expected a number, got {value!r:.80}")
+    raise ValueError(f"{field}: expected a number, got {value!r:.80}{comma_hint(value)}")
 
 
 def _entity(record: Mapping[str, Any], names: Mapping[str, str]) -> Entity:

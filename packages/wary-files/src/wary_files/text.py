@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 from unicodedata import category
 
+_WITH_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?%?")
 _JOINERS = "\u200c\u200d"
 """Between letters of some scripts, and the parts of an emoji."""
 _DIRECTIONS = (0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
@@ -30,6 +32,17 @@ def printable(text: str, keep: str = "") -> str:
         else repr(letter)[1:-1]
         for letter in text
     )  # fmt: skip
+
+
+def comma_hint(text: object) -> str:
+    """Return, for an error about a number, what to do with a decimal comma; empty if the text has none.
+
+    Example:
+        >>> comma_hint("0,5"), comma_hint("a,5"), comma_hint(None)
+        ('; write a decimal comma as a point', '', '')
+    """
+    has_comma = isinstance(text, str) and _WITH_COMMA.fullmatch(text.strip())
+    return "; write a decimal comma as a point" if has_comma else ""
 
 
 def printable_json(text: str) -> str:

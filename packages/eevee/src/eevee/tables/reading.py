@@ -18,6 +18,7 @@ import numpy as np
 
 from eevee.errors import EeveeError
 from eevee.tables.table import Benchmark, Direction, Metric, ResultTable
+from wary_files.text import comma_hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -281,7 +282,8 @@ def number(text: str, where: str) -> float:
         return math.nan
     digits = stripped.removesuffix("%").rstrip()
     if not NUMBER.fullmatch(digits) and digits.lower() not in ("inf", "+inf", "-inf", "infinity", "-infinity"):
-        raise EeveeError(f"{where}: {text!r:.80}; expected a number, or an empty cell where it is missing")
+        hint = comma_hint(text) or ", or an empty cell where it is missing"
+        raise EeveeError(f"{where}: {text!r:.80}; expected a number{hint}")
     value = float(digits)
     if not math.isfinite(value):
         raise EeveeError(f"{where}: {text!r:.80}; expected a finite number")

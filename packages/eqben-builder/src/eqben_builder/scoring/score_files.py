@@ -12,6 +12,7 @@ import numpy as np
 
 from eqben_builder.untrusted import opened_csv
 from wary_files.limits import within
+from wary_files.text import comma_hint
 
 if TYPE_CHECKING:
     import os
@@ -156,7 +157,8 @@ def _number(text: str | None, where: str) -> float:
     except ValueError:  # digits with two points
         pass
     shown = repr(text)
-    raise ValueError(f"{where} should be a number, found {shown if len(shown) <= 80 else f'{shown[:80]}…'}")
+    shown = shown if len(shown) <= 80 else f"{shown[:80]}…"
+    raise ValueError(f"{where} should be a number, found {shown}{comma_hint(text)}")
 
 
 def _some(rows: Iterable[Any]) -> str:

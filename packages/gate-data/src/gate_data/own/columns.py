@@ -14,6 +14,7 @@ from gate_data.errors import DataError
 from gate_data.readers import table
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
+from wary_files.text import comma_hint
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 _COLUMNS = {
@@ -228,6 +229,14 @@ def _task_of(
     if all(_is_number(value) for value in values) and target.casefold() not in _OF_CLASSES:
         how = f'{len(set(values))} different numbers are taken for classes; task = "regression" predicts them'
         return "image-classification", fields, [*remarks, how]
+    commas = [value for value in values if comma_hint(value)]
+    if (
+        commas
+        and len(set(values)) > len(values) / 2
+        and all(_is_number(value) or comma_hint(value) for value in values)
+    ):
+        how = f"values such as {commas[0]!r} are numbers with a comma: with points they can be predicted"
+        remarks = [*remarks, how]
     return "image-classification", fields, remarks
 
 

@@ -15,7 +15,7 @@ from gate_data.readers.json_lists import entries
 from wary_files import json_files
 from wary_files.limits import most, reading, refuse_special, variable, within
 from wary_files.tables import held_row
-from wary_files.text import parsed_json
+from wary_files.text import comma_hint, parsed_json
 
 _LONGEST = 2**24
 """Characters of a field; Python's csv refuses more than 131,072, until somebody sets another limit."""
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
     @property
     def where(self) -> str:
-        """File and line, as an error names them."""
+        """File and line, or row, as an error names them."""
         return f"{self.file}, {self.unit} {self.line}"
 
     def error(self, field: str, expected: str) -> DataError:
@@ -97,7 +97,7 @@ class Row(NamedTuple):
         except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not (low <= number <= high and math.isfinite(number)):
-            raise self.error(field, _span("number", low, high))
+            raise self.error(field, _span("number", low, high) + comma_hint(value))
         return number
 
     def integer(self, field: str, low: float = -math.inf, high: float = math.inf) -> int:
@@ -166,7 +166,7 @@ def table(path: Path, needed: Sequence[str], delimiter: str | None = None) -> It
         delimiter: between fields; by the file's ending, or the first line's tabs, where None.
 
     Yields:
-        Rows; their line is that of the file, counted from 1 (of Parquet, the row).
+        Rows; their line is that of the file, counted from 1. Parquet has rows instead, counted from 0.
 
     Raises:
         DataError: a missing file, text that is not UTF-8, a header without a needed field, a row with more fields than
@@ -184,8 +184,9 @@ def table(path: Path, needed: Sequence[str], delimiter: str | None = None) -> It
     empty = True
     for row in _rows(path, delimiter):
         if empty and (missing := [field for field in needed if field not in row.values]):
+            header = "" if row.unit == "row" else ", line 1"
             raise DataError(
-                f"{path}, line 1: no field {missing[0]!r}, expected {', '.join(needed)}; "
+                f"{path}{header}: no field {missing[0]!r}, expected {', '.join(needed)}; "
                 f"found {', '.join(map(str, row.values))[:200]}"
             )
         empty = False
@@ -376,7 +377,7 @@ def _parquet(path: Path) -> Iterator[Row]:
                             f"{path} unpacks to more than {limit:,} bytes; {variable('bytes')} sets another limit"
                         )
                     for values in batch.to_pylist():
-                        yield Row(path, number, values)
+                        yield Row(path, number, values, "row")
                         number += 1
     except DataError:
         raise

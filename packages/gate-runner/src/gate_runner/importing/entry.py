@@ -10,7 +10,7 @@ from typing import Any
 
 from gate_runner.errors import DataError
 from gate_runner.runs.folder import portable
-from wary_files.text import printable
+from wary_files.text import comma_hint, printable
 
 _LOWER = re.compile(
     r"(^|[_ .-])(loss|ppl|perplexity|bits_per_byte|mae|mse|rmse|brier|ece|error|wer|cer|latency"
@@ -140,7 +140,7 @@ def number(value: Any, where: str) -> float | None:
     except (TypeError, ValueError):
         read = None
     if read is None:
-        raise DataError(f"{where} is {value!r:.60}; expected a number")
+        raise DataError(f"{where} is {value!r:.60}; expected a number{comma_hint(value)}")
     if math.isinf(read):
         raise DataError(f"{where} is {value!r:.60}; expected a finite number")
     return None if math.isnan(read) else read
