@@ -46,8 +46,12 @@ def digits(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run folders are made where one is, and lite:0 is as good as not installed: it takes long."""
+    """Run folders are made where one is; lite:0, which takes long, is as good as not installed.
+
+    Validation scores are estimated again on two folds, not five.
+    """
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gate_runner.tasks.classification.FOLDS", 2)
     monkeypatch.setattr("vision_features.encoders.spec.find_spec", lambda name: None)
 
 
@@ -79,6 +83,7 @@ def accuracy(head: Path, files: Path, **options: Any) -> float:
 
 
 DIGIT = ClassWords(templates=("the digit {}",))
+SHORT = {"steps": 2, "batch_size": 8}
 METHODS: list[tuple[Any, ...]] = [
     ("zeroshot", {"words": DIGIT}),
     ("zeroshot", {"words": DIGIT, "unlabelled": True}),
@@ -87,9 +92,9 @@ METHODS: list[tuple[Any, ...]] = [
     ("probe", {"init": "random", "projection": "1p", "probe": "logistic"}),
     ("probe", {"probe": "tip_adapter"}),
     ("probe", {"shots": 3, "probe": "elevater"}),
-    ("finetune", {"recipe_fields": {"steps": 4}}),
-    ("finetune", {"tune": "last-block", "recipe_fields": {"steps": 4, "head_start": "random"}}),
-    ("finetune", {"tune": "lora", "recipe_fields": {"steps": 4}}),
+    ("finetune", {"recipe_fields": SHORT}),
+    ("finetune", {"tune": "last-block", "recipe_fields": {"steps": 4, "batch_size": 8, "head_start": "random"}}),
+    ("finetune", {"tune": "lora", "recipe_fields": SHORT}),
 ]
 
 
@@ -139,10 +144,11 @@ def test_images_without_labels_are_said_to_be_so(
 
 
 def test_finetune_says_what_it_gave_beside_its_start(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["adapt", "finetune", str(digits), "--encoder", "micro-clip", "--tune", "last-block", "--set", "steps=20"]
-    for start, how in (("probe", ["--set", "lr=1e-12"]), ("random", ["--set", "head_start=random"])):
+    words = ["adapt", "finetune", str(digits), "--encoder", "micro-clip", "--tune", "last-block"]
+    for start, *how in (("probe", "steps=1", "lr=1e-12"), ("random", "steps=8", "head_start=random")):
+        sets = [word for field in ("batch_size=8", *how) for word in ("--set", field)]
         with pytest.raises(SystemExit) as ended:
-            main([*words, *how, "--output", f"run-{start}"])
+            main([*words, *sets, "--output", f"run-{start}"])
         assert not ended.value.code
     printed = capsys.readouterr().out
     unchanged = next(line for line in printed.splitlines() if line.startswith("no step validated above its start"))
@@ -173,7 +179,7 @@ def test_wrong_test_images_are_listed_by_file_in_every_form_of_run(
         shutil.copy(digits / "train" / "zero" / "1.png", digits / "test" / "two" / odd)
     gate_runner.adapt(digits, output="probe", save="head")
     gate_runner.adapt(digits, shots=5, probe="logistic", output="few")
-    gate_runner.adapt(digits, "finetune", recipe_fields={"steps": 2}, output="tuned")
+    gate_runner.adapt(digits, "finetune", recipe_fields=SHORT, output="tuned")
     gate_runner.adapt(digits, "zeroshot", output="zeroshot")
     predictions = vision_features.load_head("head").predict(sorted(digits.glob("test/*/*.png")))
     by_head = {str(Path(row.file).relative_to(digits)): row for row in predictions}
