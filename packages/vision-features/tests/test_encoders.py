@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import socket
 import time
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from PIL import Image
 from gate_data.hub.reaching import SECONDS
 from vision_features.encoders import load_encoder, loading
 from vision_features.encoders import spec as spec_module
+from vision_features.encoders.code import digest_of_classes
 from vision_features.encoders.devices import device_in
 from vision_features.encoders.encoder import CLIP_MEAN, CLIP_STD, Encoder
 from vision_features.encoders.loading import device_for
@@ -672,3 +675,17 @@ def test_a_folder_of_integers_or_of_more_layers_is_refused(tmp_path: Path) -> No
     safetensors.save_file(_as_integers(state), file, metadata={"format": "pt"})
     with pytest.raises(EncoderError, match=r"model\.safetensors: \S+weight has numbers of type I8, expected floats"):
         load_encoder(f"hf:{tmp_path}")
+
+
+def test_a_file_of_classes_is_parsed_again_after_a_change_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file, parsed, getsource = tmp_path / "parsed_once.py", [], inspect.getsource
+    file.write_text("class Net:\n    width = 1\n")
+    module = importlib.import_module("parsed_once")
+    monkeypatch.setattr(inspect, "getsource", lambda kind: (parsed.append(kind), getsource(kind))[1])
+    first = digest_of_classes(module.Net())
+    assert digest_of_classes(module.Net()) == first != ""
+    assert parsed == [module.Net]
+    file.write_text("class Net:\n    width = 10\n")
+    assert digest_of_classes(module.Net()) not in (first, "")
+    assert parsed == [module.Net] * 2

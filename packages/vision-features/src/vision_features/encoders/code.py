@@ -6,9 +6,11 @@ import ast
 import contextlib
 import hashlib
 import inspect
+import linecache
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ _WEIGHTS = frozenset(
 """Endings of a model's folder that the fingerprint covers, or that nothing is read from."""
 _LARGEST = 64_000_000
 """Bytes of a tokenizer's or configuration's file, at most; what is larger is taken for weights."""
+
+_DEFINITIONS: dict[tuple[str, str], tuple[list[str], str]] = {}
+"""Lines of a file when it was last parsed and the definition among them, by the file and a class's name."""
 
 
 def digest_of_module(name: str) -> str:
@@ -40,8 +45,20 @@ def digest_of_classes(model: Any) -> str:
         file = getattr(sys.modules.get(kind.__module__), "__file__", None)
         if kind.__module__ != "builtins" and (file is None or not _is_installed(Path(file))):
             with contextlib.suppress(OSError, TypeError):  # written where nobody can read it
-                sources.add(inspect.getsource(kind))
+                sources.add(_definition(kind))
     return hashlib.sha256(repr(sorted(sources)).encode()).hexdigest()[:32] if sources else ""
+
+
+def _definition(kind: type) -> str:
+    """Return the source of a class, for which its file is parsed again only after a change."""
+    file = inspect.getsourcefile(kind)
+    if file is None:
+        return inspect.getsource(kind)
+    linecache.checkcache(file)
+    lines, key = linecache.getlines(file), (file, kind.__qualname__)
+    if key not in _DEFINITIONS or _DEFINITIONS[key][0] is not lines:
+        _DEFINITIONS[key] = lines, inspect.getsource(kind)
+    return _DEFINITIONS[key][1]
 
 
 def digest_of_folder(folder: Path) -> str:
@@ -107,5 +124,11 @@ def _files_of(root: Path, imported: list[str]) -> Iterator[tuple[Path, list[str]
 
 
 def _is_installed(file: Path) -> bool:
-    places = [sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    return any(file.is_relative_to(place) for place in [*places, str(Path(__file__).parents[1])])
+    return any(file.is_relative_to(place) for place in _installed())
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Return the folders of Python, of installed packages and of this one."""
+    paths = sysconfig.get_paths()
+    return (*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), str(Path(__file__).parents[1]))
