@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
+from gate_runner.benchmarks import BENCHMARKS, Benchmark, DataRequest, resolve
 from gate_runner.commands.run import _show
 from gate_runner.errors import UsageError
 from gate_runner.executors import run
@@ -45,6 +45,17 @@ def test_counts_of_a_whole_stand_in(tmp_path: Path) -> None:
     counted = count(part_of("clevr-math", tmp_path, None), 8, 64)
     assert counted.samples == (2500, 300, 800)
     assert len(counted.data.train) == 8
+
+
+def test_what_is_no_more_than_the_probe_looks_at_is_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads, load = [], Benchmark.load
+    monkeypatch.setattr(Benchmark, "load", lambda self, *source: (loads.append(source), load(self, *source))[1])
+    for limit, times in ((8, 1), (9, 2)):
+        loads.clear()
+        assert count(part_of("clevr-math", tmp_path, limit), 8, 64).samples == (limit,) * 3
+        assert len(loads) == times
 
 
 def test_a_plan_comes_near_what_the_run_takes(own: str, tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ def count(part: EvalUnit, few: int, size: Size) -> Counted:
         counts = [run.cap(number) for number in noting.noted]
         samples = (counts[0], counts[1], counts[2]) if len(counts) == 3 else (0, 0, counts[-1])
         seconds *= sum(samples) / max(1, len(data.train) + len(data.validation) + len(data.test))
+    elif limit == most:
+        samples = (len(data.train), len(data.validation), len(data.test))
     else:
         start = time.perf_counter()
         whole = part.benchmark.load(part.source, run)
