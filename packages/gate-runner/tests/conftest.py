@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import pytest
 
+from eqben_builder.stand_ins import STAND_INS
+from eqben_builder.stand_ins.data import DrawnSet
+from gate_runner import stand_ins
 from gate_runner.choosing import costs
 
 ENCODER = '''
@@ -99,6 +103,22 @@ def speeds_of_few_calls() -> Iterator[None]:
     """A choice measures each encoder for 0.4 s; how fast it is here no test asks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(costs, "speeds", partial(costs.speeds, seconds=0.0))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stand_ins_drawn_once() -> Iterator[None]:
+    """Runs on a stand-in that was drawn before get copies: drawing takes up to seconds, copying milliseconds."""
+
+    @lru_cache(maxsize=16)
+    def drawn(name: str, limit: int | None) -> DrawnSet:
+        return STAND_INS[name](limit)
+
+    def copied(name: str, limit: int | None = None) -> DrawnSet:
+        return copy.deepcopy(drawn(name, limit))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stand_ins, "STAND_INS", {name: partial(copied, name) for name in STAND_INS})
         yield
 
 

@@ -643,7 +643,7 @@ def test_a_plan_counts_the_head_that_is_trained_before_the_encoder(tmp_path: Pat
     (benchmark,) = [replace(BENCHMARKS["iwildcam"], training={**BENCHMARKS["iwildcam"].training, "steps": 240})]
     planned = []
     for how in ("probe", "random"):
-        settings = Settings(limit=60, device="cpu", tune="full", recipe_fields={**FIELDS, "head_start": how})
+        settings = Settings(limit=20, device="cpu", tune="full", recipe_fields={**FIELDS, "head_start": how})
         (part,) = eval_units_of(RunRequest([benchmark], tiny(), tmp_path / how, settings))
         encoder = tiny()
         encoder.to("cpu")
