@@ -188,11 +188,11 @@ def test_the_loss_is_the_sum_of_its_terms_in_float64(pairs: Path, tmp_path: Path
 
 def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "mine", negative=lambda number: f"no {WORDS[number % 8]}|an empty frame")
-    how = {"add": ("keep=1", "hard=0.5", "eqsim:hybrid=1"), "steps": 6, "tune": "lora", "augment": "crop"}
+    how = {"add": ("keep=1", "hard=0.5", "eqsim:hybrid=1"), "steps": 3, "tune": "lora", "augment": "crop"}
     whole = finetune(finetune_request(data, tmp_path / "whole", **how))
 
     def stop(line: str) -> None:
-        if line.startswith("step 4"):
+        if line.startswith("step 2"):
             raise KeyboardInterrupt
 
     request = finetune_request(data, tmp_path / "parts", **how)
@@ -201,13 +201,13 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> Non
     assert not request.output.exists()
     lines: list[str] = []
     parts = finetune(request, lines.append)
-    assert not any(line.startswith("step 2") for line in lines)
+    assert not any(line.startswith("step 1") for line in lines)
     assert (parts / "encoder.safetensors").read_bytes() == (whole / "encoder.safetensors").read_bytes()
     assert history(parts) == history(whole)
     assert not list(tmp_path.glob(".*checkpoint*"))
 
 
-@pytest.mark.parametrize("loss", ["clip", "siglip"])
+@pytest.mark.parametrize("loss", ["clip", pytest.param("siglip", marks=pytest.mark.again)])
 def test_two_processes_are_one_with_uneven_shares(loss: str, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "mine", 12, negative=lambda number: "" if number % 3 else f"no {WORDS[number % 8]}")
     how = {"add": ("keep=1", "eqsim:v1=1"), "batch_size": 5, "steps": 2, "loss": loss, "lr": 1e-5, "augment": "flip"}
@@ -608,11 +608,11 @@ TABLE_6: dict[str, dict[str, Any]] = {
 
 def test_every_row_of_table_6_trains_another_encoder(tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "mine", 40)
-    losses = {
-        name: tuple(row["loss"] for row in history(finetune(finetune_request(data, tmp_path / name, **how)))[1:])
-        for name, how in TABLE_6.items()
-    }
-    assert len(set(losses.values())) == len(TABLE_6), losses
+    losses = {}
+    for name, how in {"plain": {}, **TABLE_6}.items():
+        trained = finetune(finetune_request(data, tmp_path / name, steps=1, **how))
+        losses[name] = history(trained)[1]["loss"]
+    assert len(set(losses.values())) == len(TABLE_6) + 1, losses
 
 
 def test_settings_reach_the_loss() -> None:
@@ -627,8 +627,9 @@ def test_settings_reach_the_loss() -> None:
 
 
 def test_known_pairs_are_not_taken_for_those_that_are_looked_for(pairs: Path, tmp_path: Path) -> None:
-    known = history(finetune(finetune_request(pairs, tmp_path / "known", add=("eqsim:v2=1",))))
-    near = history(finetune(finetune_request(pairs, tmp_path / "near", add=("eqsim:v2=1",), settings=("close=50%",))))
+    known = history(finetune(finetune_request(pairs, tmp_path / "known", steps=1, add=("eqsim:v2=1",))))
+    close: dict[str, Any] = {"add": ("eqsim:v2=1",), "settings": ("close=50%",)}
+    near = history(finetune(finetune_request(pairs, tmp_path / "near", steps=1, **close)))
     assert known[1]["eqsim_loss"] != near[1]["eqsim_loss"]
 
 
