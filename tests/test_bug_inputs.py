@@ -218,7 +218,9 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
 DRIVER = """
 import io, os, runpy, sys, traceback
 from pathlib import Path
-import numpy, torch, gate_data, gate_runner, eevee, eqben_builder, oven_retrieval, vision_adapters  # once for all
+import datasets, numpy, PIL.Image, sklearn, torch  # once for all
+import eevee, eqben_builder, gate_data.own.originals, gate_data.readers.decode, gate_runner, oven_retrieval
+import paired_scores.metrics, vision_adapters
 torch.set_num_threads(1)
 
 def run(here, words, code):
