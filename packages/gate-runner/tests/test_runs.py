@@ -210,9 +210,9 @@ def test_nan_in_the_middle_of_the_data_is_a_reason(
         return features
 
     monkeypatch.setattr(Encoder, "encode_image", sometimes)
-    (result,) = run(request_for)
+    (result,) = run(request_for.changed(batch_size=16))
     assert result.reason == (
-        f"encoder '{own}:grid' gave NaN or infinity for 1 of 64 images encoded together, the first at index 1 of the "
+        f"encoder '{own}:grid' gave NaN or infinity for 1 of 16 images encoded together, the first at index 1 of the "
         "train split"
     )
 

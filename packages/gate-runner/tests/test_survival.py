@@ -30,6 +30,7 @@ from gate_runner.runs import Result, RunRequest
 from gate_runner.runs.folder import RunFolder
 from gate_runner.runs.observers import Observer
 from gate_runner.runs.stored import read_run
+from gate_runner.runs.unit import EvalUnit
 from gate_runner.settings import Settings
 from wary_files.locks import BusyError, held
 
@@ -62,9 +63,9 @@ class Moody(nn.Module):
                 os.abort()
             if Path("hangs").exists():
                 time.sleep(600)
-            if Path("is killed").exists() and len(images) > 16:
+            if Path("is killed").exists() and len(images) > 4:
                 os.kill(os.getpid(), 9)
-            if Path("runs out").exists() and len(images) > 16:
+            if Path("runs out").exists() and len(images) > 4:
                 raise MemoryError
         return nn.functional.adaptive_avg_pool2d(images, 4).flatten(1)
 
@@ -107,7 +108,7 @@ def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def request_here(moody: str, tmp_path: Path) -> RunRequest:
     return RunRequest(
-        quick(["cifar100"]), moody, tmp_path / "run", Settings(limit=64, batch_size=32, recipe_fields=RATE)
+        quick(["cifar100"]), moody, tmp_path / "run", Settings(limit=64, batch_size=16, recipe_fields=RATE)
     )
 
 
@@ -169,9 +170,27 @@ def test_too_little_memory_halves_the_batch_and_gives_the_same(
     cold_cache()
     Path("runs out").touch()
     (halved,) = run(replace(request_here, output=tmp_path / "halved"))
-    assert halved.training["encoder_batch"] == 16
+    assert halved.training["encoder_batch"] == 4
     assert halved.scores == whole.scores
     assert not list((tmp_path / "halved" / "unfinished").iterdir())
+
+
+def test_halving_starts_from_what_goes_through_a_cpu_at_once(
+    moody: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a batch of 256 the CPU is given 16 at a time: a half, a quarter and an eighth were the same once more."""
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
+    Path("runs out").touch()
+    loads, load = [], EvalUnit.load
+
+    def noting(self: EvalUnit, size: Any) -> Any:
+        loads.append(self.settings.batch_size)
+        return load(self, size)
+
+    monkeypatch.setattr(EvalUnit, "load", noting)
+    settings = Settings(limit=64, batch_size=256, recipe_fields=RATE, device="cpu", isolate="none")
+    (result,) = run(RunRequest(quick(["cifar100"]), moody, tmp_path / "run", settings))
+    assert (result.status, result.training["encoder_batch"], loads) == ("ok", 4, [256, 8, 4])
 
 
 def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
@@ -181,7 +200,7 @@ def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
     kills = iter(range(100))  # the system's count rises between any two looks
     monkeypatch.setattr(worker_process, "killed_for_memory", lambda: next(kills))
     (halved,) = run(request_here.changed(isolate="worker"))
-    assert (halved.status, halved.training["encoder_batch"]) == ("ok", 16)
+    assert (halved.status, halved.training["encoder_batch"]) == ("ok", 4)
     monkeypatch.setattr(worker_process, "killed_for_memory", lambda: 3)  # it was somebody else
     cold_cache()
     (failed,) = run(request_here.changed(isolate="worker", seeds=(1,)))
@@ -296,7 +315,7 @@ def test_what_was_encoded_is_not_encoded_again(
     order = sorted(cache.rglob("*.digests.npy"), key=lambda path: path.stat().st_mtime_ns)  # as they were used last
     train, _, test = (path.with_name(path.name.replace(".digests", "")) for path in order)
     damaged = bytearray(train.read_bytes())
-    damaged[-1] ^= 1  # one bit of the second batch is wrong: computed again
+    damaged[-1] ^= 1  # one bit of the last batch is wrong: computed again
     train.write_bytes(damaged)
     log = test.with_name(f"{test.name}.done")
     log.write_text("of other images\n" + "\n".join(log.read_text().splitlines()[1:]))
@@ -316,8 +335,8 @@ def test_what_was_encoded_is_not_encoded_again(
 
     monkeypatch.setattr(Encoder, "to", counting)
     (continued,) = run(request_here)
-    # The check before the run, the second of training, both of the test, and single ones for how long one takes.
-    assert sizes == [2, 32, 32, 32, 1, 1, 1, 1]
+    # The check before the run, the last of training, all of the test, and single ones for how long one takes.
+    assert sizes == [2, *5 * [16], 1, 1, 1, 1]
     assert comparable(continued) == comparable(whole)
     assert not list((request_here.output / "unfinished").iterdir())
 

@@ -16,7 +16,7 @@ from PIL import Image
 from gate_data.pictures import Pictures
 from vision_features.encoders import load_encoder
 from vision_features.encoders.encoder import Encoder
-from vision_features.features import FeatureCache, digests_of, encode_pictures
+from vision_features.features import FeatureCache, at_once, digests_of, encode_pictures
 from vision_features.features.unfinished import note, noted, take_over
 from wary_files.errors import UsageError
 
@@ -155,3 +155,24 @@ def test_a_note_takes_the_place_of_those_behind_it(tmp_path: Path) -> None:
     note(log, 1, [b"d"])
     assert noted(log, 2) == [b"a", b"d"]
     assert noted(log, 3) == []
+
+
+@pytest.mark.parametrize(("threads", "most"), [(1, 16), (2, 16), (8, 64), (64, 100)])
+def test_a_cpu_is_given_parts_of_a_batch_and_the_features_are_the_same(
+    threads: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+
+    def image(pixels: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(pixels))
+        return pixels.float().flatten(1)
+
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    images = torch.randint(0, 256, (100, 3, 2, 2), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    images = images.unique(dim=0)  # each is encoded once
+    encoder = Encoder("own", 2, image)
+    rows = encode_pictures(FeatureCache(), encoder, images, "pooled", "test", 128)
+    given = len(images)
+    assert sizes == [most] * (given // most) + [given % most] * (given % most > 0)
+    assert torch.equal(rows[:], encoder.encode_image(images))
+    assert (at_once(128, "cuda:1"), at_once(3, "cpu")) == (128, 3)

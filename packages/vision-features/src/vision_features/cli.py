@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--encoder", help="encoder spec, such as open_clip:ViT-B-32/laion2b_s34b_b79k")
     for command in (embed, predict):
         command.add_argument("--device", default="auto", help="torch device (default: the first GPU, else the CPU)")
-        command.add_argument("--batch-size", type=int, default=64, help="images at a time (default: 64)")
+        command.add_argument("--batch-size", type=int, default=64, help="images at a time, at most (default: 64)")
     return top
 
 

@@ -107,7 +107,7 @@ def _compute(
     from gate_runner.runs.tested import rows_by_file
     from gate_runner.tasks import Job, run_task
     from vision_features.encoders.probe import chosen_precision, rate
-    from vision_features.features import FeatureCache
+    from vision_features.features import FeatureCache, at_once
 
     memory = PeakMemory()
     progress("data", 0, 1)
@@ -125,7 +125,9 @@ def _compute(
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     fingerprint = description.get("fingerprint")
     encoder.precision = chosen_precision(encoder, unit.settings.feature_precision, data)
-    how: dict[str, Any] = {"encoder_batch": unit.settings.batch_size}  # to compute the same features again
+    how: dict[str, Any] = {
+        "encoder_batch": at_once(unit.settings.batch_size, encoder.device)
+    }  # to compute the same features again
     how |= {"micro_batches": unit.settings.micro_batches} if unit.settings.micro_batches > 1 else {}
     how |= {} if encoder.precision == "float32" else {"precision": encoder.precision}
     features = FeatureCache.of(encoder, fingerprint, cap=unit.settings.feature_cache)

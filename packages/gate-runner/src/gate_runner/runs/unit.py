@@ -256,7 +256,10 @@ def without_folders(text: str, folders: Iterable[Path]) -> str:
 
 
 def halved(unit: EvalUnit, phase: str) -> EvalUnit | None:
-    """The same with half the encoder's batch, or a training batch in twice as many units; kept in the folder."""
+    """The same with half of what the encoder is given at once, or a training batch in twice as many; kept on disk."""
+    from vision_features.encoders.loading import device_for
+    from vision_features.features import at_once
+
     settings = unit.settings
     if phase == "data":  # what is read does not depend on the encoder's batch
         return None
@@ -264,7 +267,8 @@ def halved(unit: EvalUnit, phase: str) -> EvalUnit | None:
         most, now = _batch_size(unit), settings.micro_batches
         smaller = settings.changed(micro_batches=2 * now) if 2 * now <= most else None
     else:
-        smaller = settings.changed(batch_size=settings.batch_size // 2) if settings.batch_size > 1 else None
+        together = at_once(settings.batch_size, device_for(settings.device))
+        smaller = settings.changed(batch_size=together // 2) if together > 1 else None
     if smaller is None:
         return None
     sizes = {"batch_size": smaller.batch_size, "micro_batches": smaller.micro_batches}

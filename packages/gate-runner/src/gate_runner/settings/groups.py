@@ -454,7 +454,11 @@ class SweepSettings:
 class MachineSettings:
     """On what, and in how many processes; results do not depend on it but for rounding."""
 
-    batch_size: int = _machine(128, "Images per call of the encoder.\nIt is halved where memory runs out.", least=1)
+    batch_size: int = _machine(
+        128,
+        "Images per call of the encoder, at most.\nA CPU is given 16, or 8 a thread; halved where memory runs out.",
+        least=1,
+    )
     device: str = _machine(
         "auto", "A torch device; 'auto' takes the first GPU where there is one.", read=device_in, common=True
     )

@@ -84,7 +84,7 @@ def encode_pictures(
             )
         return features
 
-    size = max(1, batch_size // frames.numel())
+    size = max(1, at_once(batch_size, encoder.device) // frames.numel())
     if isinstance(inputs, _Files):
         inputs.function = encode
         return cache.encoded_rows(name, kind, inputs, size, progress)
@@ -92,6 +92,21 @@ def encode_pictures(
     return cache.rows(name, kind, inputs.digests(), size, lambda numbers: encode(numbers, images[numbers]), progress)
 
 
+def at_once(batch_size: int, device: torch.device | str) -> int:
+    """How many of a batch's images go through a model together: on a CPU 16, or 8 a thread, where that is more.
+
+    What lies between a model's layers then stays in the processor's caches. Of a batch of 128 on one thread,
+    EfficientNet-Lite0 takes half the time or less, and the features are the same to the bit (benchmarks/batches.py).
+
+    Example:
+        >>> at_once(128, "cuda:0"), at_once(4, "cpu")
+        (128, 4)
+    """
+    most = max(_AT_LEAST, _A_THREAD * torch.get_num_threads()) if torch.device(device).type == "cpu" else batch_size
+    return min(batch_size, most)
+
+
+_AT_LEAST, _A_THREAD = 16, 8
 _KINDS = (*get_args(Kind), "both")
 
 

@@ -42,7 +42,7 @@ def embed(
             or a ``.parquet`` with a row for each image. Labels are names of classes, or numbers, where there are any.
         encoder: spec, or an encoder; by default ``lite:0`` where it is installed, else ``micro-clip``.
         device: a torch device; ``"auto"`` takes the first GPU where there is one.
-        batch_size: images at a time.
+        batch_size: images at a time, at most; see `features.at_once`.
         limit: at most so many images of each split, spread over the classes as a run's; None for all.
         progress: told how many are done.
 

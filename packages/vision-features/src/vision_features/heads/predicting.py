@@ -68,10 +68,13 @@ def predictions(
     sets: Sets = PLAIN,
 ) -> Iterator[Prediction]:
     """Classes and probabilities of image files, see `Head.predict`, whose module imports this one."""
+    from vision_features.features import at_once
+
     if keep and not head.card["part"]:  # weights that were trained with the head are nobody else's
         yield from _with_cache(head, files, top, batch_size, progress, sets)
         return
     transform = head.encoder.transform if head.card.get("transform") else None
+    batch_size = at_once(batch_size, head.encoder.device)
     read = partial(_read_pictures, side=head.encoder.image_size, transform=transform)
     batches = [files[start : start + batch_size] for start in range(0, len(files), batch_size)]
     with ThreadPoolExecutor(1) as reader:

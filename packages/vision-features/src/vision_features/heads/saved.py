@@ -119,7 +119,7 @@ class Head:
         Args:
             files: of any number; one batch of them is in memory at a time.
             top: classes to give for each, at least 1.
-            batch_size: images at a time.
+            batch_size: images at a time, at most; see `features.at_once`.
             progress: told how many are done.
             keep: take features from the feature cache, and keep there what it lacks, as runs do.
             coverage: give each image the set of classes that holds the true one this often, above 0 and at most 1.
