@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from gate_runner.finetuning.request import FinetuneRequest
 from gate_runner.finetuning.several import read_several
 from gate_runner.finetuning.training import finetune
 from gate_runner.tasks.augmentation import change_of, varied
-from vision_adapters.rows import Draw
+from vision_adapters.rows import Draw, samples
 from vision_adapters.training.pairs import ChosenRows
 from vision_features.encoders import load_encoder
 
@@ -660,6 +661,33 @@ def test_workers_make_the_same_pictures(augment: str, tmp_path: Path) -> None:
     alone = history(finetune(request))
     again = finetune_request(data, tmp_path / "1", augment=augment, steps=2, settings=("decode_workers=1",))
     assert history(finetune(again)) == alone
+
+
+def test_a_worker_that_dies_is_one_line_and_the_same_command_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, here, made = write_pairs(tmp_path / "mine"), os.getpid(), samples._made
+
+    def dying(make: Any, numbers: Any, draw: Any = None) -> torch.Tensor:
+        if draw is not None and draw.step == 3 and os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return made(make, numbers, draw)
+
+    command = ["finetune", str(data), "--encoder", "micro-clip/random", "--output", str(tmp_path / "out")]
+    command += ["--setting", "decode_workers=1", "--steps", "6", "--batch-size", "8", "--validate-every", "1"]
+    with monkeypatch.context() as patched:
+        patched.setattr(samples, "_made", dying)
+        with pytest.raises(SystemExit):
+            main(command)
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(r"gate-runner: a worker process died at step \d, .*; the same command continues from", last)
+    state = tmp_path / ".out.checkpoint.pt"
+    assert state.is_file()
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(command)
+    assert not state.exists()
+    steps = re.findall(r"step (\d) of 6", capsys.readouterr().err)
+    assert steps == ["3", "4", "5", "6"]
 
 
 def test_few_held_out_samples_are_said_to_be_no_evidence(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from gate_runner.finetuning.request import LOCATED, RATES, FinetuneRequest
 from gate_runner.runs.ranks import training_processes
 from gate_runner.tasks.recipes import checked_augmentation
 from vision_adapters.finetune import choose_weights, recompute_blocks
+from vision_adapters.rows.samples import WorkerDiedError
 from vision_adapters.training import Recipe, fit, wise_ft
 from vision_adapters.training.checkpoint import changing_state
 from vision_adapters.training.pairs import ChosenRows, DualEncoder, features_of_batch, recall_at_1
@@ -388,6 +389,8 @@ class _Training:
                 group=group,
                 watch=watch,
             )
+        except WorkerDiedError as error:
+            raise UsageError(f"{error}; the same command continues from the last validation") from error
         except (ValueError, FloatingPointError) as error:
             raise UsageError(str(error)) from error
 
