@@ -123,7 +123,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     "13-yolo-rows": (
         ["look.py mixed twice border confidence floats windows pixels empty commas decimal nanbox nomore"],
         [r"mixed +\[\('a', \[32\.0, 12\.0, 16\.0, 16\.0\]\), \('b', \[8\.0, 4\.0, 16\.0, 16\.0\]\)\]",
-         "twice .*1 rows left out that equal another", "border .*1 box cut", "confidence .*line 1 has 6 fields",
+         "twice .*1 row left out, equal to another", "border .*1 box cut", "confidence .*line 1 has 6 fields",
          "commas .*line 1", "decimal .*line 1", "nanbox .*line 1", "nomore .*line 1", r"empty +\[\]"],
     ),
     "15-voc-xml": (

@@ -65,7 +65,7 @@ def test_missing_pictures_are_counted_and_named(tmp_path):
     data = read(tmp_path, "sugarcrepe")
     assert dict(data.missing) == {"val2017/000000000285.jpg": 1}
     assert dict(data.left_out) == {"swap_obj": 1}
-    assert data.notes[0] == ("1 of 8 questions are left out: 1 images are missing (val2017/000000000285.jpg)")
+    assert data.notes[0] == ("1 of 8 questions are left out: 1 image is missing (val2017/000000000285.jpg)")
     (tmp_path / "coco/val2017/000000000139.jpg").unlink()
     with pytest.raises(FileNotFoundError, match="not one image of SugarCrepe is there: 2 are missing, such as"):
         read(tmp_path, "sugarcrepe")
@@ -153,7 +153,7 @@ def test_questions_that_cannot_be_won_and_other_kinds_of_file_are_said(tmp_path)
     same = {"filename": "000000000139.jpg", "caption": "A cup.", "negative_caption": "A cup."}
     dump(tmp_path, "sugarcrepe/data/add_obj.json", {"0": same})
     notes = [note for note in read(tmp_path, "sugarcrepe").notes if "cannot be won" in note]
-    assert notes == ["add_obj: 1 questions have the right caption among the wrong ones, and cannot be won"]
+    assert notes == ["add_obj: 1 question has the right caption among the wrong ones, and cannot be won"]
     dump(tmp_path, "sugarcrepe/data/add_obj.json", [same])
     with pytest.raises(ValueError, match="expected a JSON dict, found a list"):
         read(tmp_path, "sugarcrepe")
@@ -311,7 +311,7 @@ def test_valse_leaves_out_what_annotators_did_not_confirm(tmp_path):
     data = read(tmp_path, "valse")
     assert len(data.rows) == 11
     assert {row.id for row in data.rows} >= {"existence/a 1", "foil_it/a 1"}
-    assert "existence: 1 rows that annotators did not confirm are left out, as VALSE does" in data.notes
+    assert "existence: 1 row left out that annotators did not confirm, as VALSE does" in data.notes
 
 
 def test_vl_checklist_reads_the_first_thousand_rows_of_each_file(tmp_path):

@@ -65,7 +65,7 @@ def test_samples_are_divided_by_the_seed_alone() -> None:
     together = [*first.train.captions, *first.validation.captions]
     assert len(together) == 30
     assert {forms[0] for forms in together} == {forms[0] for forms in split.captions}
-    with pytest.raises(DataError, match="1 samples are too few"):
+    with pytest.raises(DataError, match="1 sample is too few"):
         divided(split.take([0]), (), 0)
 
 

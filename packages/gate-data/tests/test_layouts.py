@@ -617,7 +617,7 @@ def test_avif_is_read_and_what_is_not_is_counted(tmp_path: Path) -> None:
     _, data, _ = read(tmp_path)
     assert sum(sizes(data)) == 10
     assert data.train.images[0:1].float().std() > 0
-    assert "1 files left out by their ending: .cr2 1" in data.note
+    assert "1 file left out by their ending: .cr2 1" in data.note
 
 
 def test_heic_is_read_with_its_extra(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_what_commands_wrote_under_any_name_is_no_class(tmp_path: Path, left: st
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        (("a", "b", "a, b"), "1 labels are lists of others, such as 'a, b'"),
+        (("a", "b", "a, b"), "1 label is a list of others, and a class of its own here, such as 'a, b'"),
         (("a", "b", "c", "a;b"), "separator = ';'"),
         (("salt, sea", "b"), ""),
         (("a", "a/b", "c"), ""),
@@ -333,7 +333,7 @@ def test_a_torn_row_of_corrections_leaves_out_no_image(tmp_path: Path) -> None:
     own = OwnBenchmark.model_validate(
         {"benchmark": {"id": "a"}, "data": {"kind": "table", "table": "t.csv", "corrections": "c.csv"}}
     )
-    for row, note in (("0.png,a,", "1 images left out by corrections"), ("0.png,a,b", "1 labels corrected")):
+    for row, note in (("0.png,a,", "1 image left out by corrections"), ("0.png,a,b", "1 label corrected")):
         (tmp_path / "c.csv").write_text(f"file,label,correction\n{row}\n")
         assert note in parts_of(own, tmp_path).note
     (tmp_path / "c.csv").write_text("file,label,correction\n0.png,a,a\n")

@@ -338,7 +338,7 @@ def test_class_maps_lie_on_their_objects(
 def test_class_maps_of_another_shape_are_refused(tmp_path: Path) -> None:
     maps(tmp_path, [1] * 5, [False] * 5)
     Image.new("L", (20, 50)).save(tmp_path / "masks" / "3.png")  # half as large
-    assert "1 class maps have other sides" in loaded(tmp_path, "segmentation").note
+    assert "1 class map has other sides" in loaded(tmp_path, "segmentation").note
     Image.new("L", (100, 40)).save(tmp_path / "masks" / "3.png")
     with pytest.raises(DataError, match=r"1 of 5 class maps have another shape .*3\.png: 100 x 40 for 40 x 100"):
         colours_of_maps(tmp_path)

@@ -82,7 +82,7 @@ def test_equal_rows_of_yolo_are_one_object(tmp_path: Path) -> None:
     (tmp_path / "0.txt").write_text("0 0.5 0.5 0.2 0.4\n0 .50 0.5 0.2 0.4\n1 0.5 0.5 0.2 0.4\n0 0.5 0.5 0.2 0.5\n")
     listed = listed_yolo([(tmp_path / "0.png", tmp_path / "0.txt")], ("a", "b"))
     assert listed.objects.counts(2).tolist() == [2, 1]
-    assert listed.note == "1 rows left out that equal another"
+    assert listed.note == "1 row left out, equal to another"
 
 
 def test_a_name_with_a_line_separator_is_one_name(tmp_path: Path) -> None:
@@ -233,5 +233,5 @@ def test_images_in_the_lists_of_two_splits_are_named(tmp_path: Path) -> None:
     assert parts is not None
     content = parts(tmp_path)
     assert len(content.test) == 3
-    assert "test: 1 rows name an image again" in content.note
-    assert "1 files are tested on and trained or validated on, such as" in content.note
+    assert "test: 1 row names an image again" in content.note
+    assert "1 file is tested on and trained or validated on, such as" in content.note

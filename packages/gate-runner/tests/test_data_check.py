@@ -51,7 +51,7 @@ def test_counts_overlaps_and_broken_pictures(tmp_path: Path) -> None:
     assert "test1.jpg cannot be read as an image" in message
     table = tmp_path / "nih" / "Data_Entry_2017_v2020.csv"
     table.write_text(table.read_text().replace("00000029_000.png,Mass,0,29", "00000029_000.png,Mass,0,0"))
-    assert "1 groups are in train and in test, such as 0" in states(tmp_path, "chestxray14")["chestxray14"][1]
+    assert "1 group is in train and in test, such as 0" in states(tmp_path, "chestxray14")["chestxray14"][1]
 
 
 def test_maps_with_values_that_are_no_class_are_found(tmp_path: Path) -> None:

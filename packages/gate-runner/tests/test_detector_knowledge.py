@@ -124,7 +124,7 @@ def test_a_run_reports_its_knowledge_and_refuses_what_cannot_read_it(
         digests[kind] = result.training["prompts"]
         if kind == "wn_def":
             page = gate_runner.report(output, pictures=0)
-            assert "Without knowledge, read by their names alone: 1 classes, circle." in page
+            assert "Without knowledge, read by their names alone: 1 class, circle." in page
             assert "odinw-lot: wn_def has nothing on 1 of 2 classes, read by name alone: circle" in caplog.text
     assert digests["wn_def"]["read"] == ["square, red", "circle"]
     assert digests["wn_def"]["unknown"] == ["circle"]

@@ -356,7 +356,7 @@ def test_dots_in_the_names_of_a_shard_cost_no_sample(tmp_path: Path) -> None:
 def test_what_makes_no_sample_of_a_shard_is_counted(tmp_path: Path) -> None:
     names = ["0.png", "0.txt", "1.png", "1.txt", "1.seg.png", "2.txt", "2.note.txt", "0.cls", "._1.png"]
     notes = " ".join(read_captioned(str(named_shard(tmp_path / "a.tar", names))).notes)
-    assert "1 shards, 2 images" in notes
+    assert "1 shard, 2 images" in notes
     assert "3 images and texts of the shards make no sample, such as 1.seg.png" in notes
 
 

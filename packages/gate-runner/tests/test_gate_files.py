@@ -273,7 +273,7 @@ def test_lost_videos_are_counted(tmp_path: Path) -> None:
     write.kinetics(tmp_path)
     data = load("kinetics", tmp_path)
     assert "2 of 18 listed videos are not there" in data.note
-    assert "1 videos of test cannot be decoded" in data.note
+    assert "1 video of test cannot be decoded" in data.note
     assert data.classes == ("abseiling", 'eating, "fast"')
 
 

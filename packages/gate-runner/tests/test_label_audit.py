@@ -142,7 +142,7 @@ def test_decisions_change_labels_and_leave_out(
     )
     applied(table, data, "--run", audit / "run", "--dry-run")
     shown = capsys.readouterr().out
-    assert "2 labels corrected, 1 images left out, 1 labels confirmed" in shown
+    assert "2 labels corrected, 1 image left out, 1 label confirmed" in shown
     assert "accuracy 0.975" in shown
     assert "1.000" in shown
     assert "nothing was written" in shown
@@ -157,7 +157,7 @@ def test_decisions_change_labels_and_leave_out(
               for sample in (*parts.train, *(parts.validation or ()), *parts.test)}  # fmt: skip
     assert len(labels) == 119
     assert (labels["10.png"], labels[HOSTILE], "77.png" in labels) == (first, second, False)
-    assert "2 labels corrected, 1 images left out by corrections" in parts.note
+    assert "2 labels corrected, 1 image left out by corrections" in parts.note
 
 
 def test_a_correction_is_corrected_again_and_taken_back(data: Path, tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_two_decisions_on_an_image_that_is_called_in_two_ways_are_refused(
         assert f"line 3: field 'decision' is {other[0]!r}, expected one decision for {long}" in capsys.readouterr().err
         assert not (folder / "corrections.csv").exists()
     applied(decided(tmp_path / "labels.csv", (long, "red", "accept", "blue"), (short, "red", "accept", "blue")), folder)
-    assert "1 labels corrected" in capsys.readouterr().out
+    assert "1 label corrected" in capsys.readouterr().out
 
 
 def test_corrections_of_other_labels_stop_a_run(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ def test_check_data_shows_groups_as_text_page_and_json(pets: Path, capsys: pytes
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["check-data", str(pets), "--near", "--page", str(page)])
     shown = capsys.readouterr().out
-    assert "32 images compared, 1 groups of near copies, 1 of them in several splits (1 test images)" in shown
+    assert "32 images compared, 1 group of near copies, 1 of them in several splits (1 test image)" in shown
     assert "train/dog/2.png (" in shown
     assert page.read_text().count("data:image/jpeg") == 2
     with pytest.raises(SystemExit, match=r"^0$"):
@@ -73,7 +73,7 @@ def test_features_are_compared_beside_the_hash(pets: Path, capsys: pytest.Captur
         Image.fromarray(noisy).convert("RGB").save(pets / place)
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["check-data", str(pets), "--near"])
-    assert "1 groups of near copies" in capsys.readouterr().out
+    assert "1 group of near copies" in capsys.readouterr().out
     sources = sorted(map(str, pets.rglob("*.png")))
     features = np.eye(len(sources), dtype=np.float32)
     twins = [sources.index(str(pets / place)) for place in ("train/cat/8.png", "test/cat/8.png")]

@@ -228,7 +228,7 @@ def test_pascal_voc_beside_each_picture(tmp_path: Path) -> None:
     assert data.test.targets.rows[1]["box"].tolist() == [[2.0, 1.0, 10.0, 9.0]]
     assert "test: 3 boxes cut at the edge" in data.note
     (folder / "test" / "test1.jpg").unlink()
-    with pytest.raises(DataError, match=r"1 images of .xml files are not there, such as that of test1.xml"):
+    with pytest.raises(DataError, match=r"1 image of an .xml file is not there, such as that of test1.xml"):
         read_voc(folder / "test")
 
 

@@ -108,7 +108,7 @@ def test_what_is_wrong_with_the_files_is_one_line(root: Path) -> None:
     with pytest.raises(DataError, match=r"oven_entity_val.jsonl:4: image_id: .*'oven_00000043'"):
         benchmark.load("local", DataRequest(root))
     skipped = benchmark.load("local", DataRequest(root, skip_unreadable=True, size=32))
-    assert (len(skipped.test), "1 questions without an image" in skipped.note) == (39, True)
+    assert (len(skipped.test), "1 question without an image" in skipped.note) == (39, True)
     lines = (folder / "Wiki6M_ver_1_0.jsonl").read_text().splitlines(keepends=True)
     (folder / "Wiki6M_ver_1_0.jsonl").write_text("".join(lines[5:]))
     with pytest.raises(DataError, match=r"5 of 40 entities that are asked for are not in it, such as Q0, Q1, Q2"):

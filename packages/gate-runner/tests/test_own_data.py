@@ -405,7 +405,7 @@ def test_wrong_boxes_are_told(tmp_path: Path) -> None:
         ('kind = "coco"\ntable = "boxes.json"\n', "2 of 2 images are not in"),
         ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n[splits]\ntest = "boxes.json"\n', "but no train"),
         ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n[splits]\ngroup = "g"\n', "group and column are of"),
-        ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n', "1 images are too few to draw validation from"),
+        ('kind = "coco"\ntable = "boxes.json"\nroot = "images"\n', "1 image is too few to draw validation from"),
     ):
         with pytest.raises(DataError, match=message):
             load(toml(tmp_path, start + text))

@@ -169,7 +169,7 @@ def test_files_that_are_not_there_are_skipped_where_that_is_asked(tmp_path: Path
     with pytest.raises(DataError, match=r"1 of 31 files are not there"):
         gate_runner.run(str(path), output=tmp_path / "refused", show=False)
     result = run(path, skip_unreadable=True)
-    assert "1 files are not there, and left out: nothere.jpg" in result.note
+    assert "1 file is not there, and left out: nothere.jpg" in result.note
     assert result.data["train"] + result.data["validation"] + result.data["test"] == 30
 
 

@@ -228,7 +228,7 @@ def test_missing_pictures_are_counted_and_named(tmp_path: Path) -> None:
     write_vsr(tmp_path)
     (tmp_path / "coco" / "val2017" / "1.jpg").unlink()
     (run,) = gate_runner.run("vsr", encoder=Colours(), data_root=tmp_path, output=tmp_path / "run", show=False)
-    assert "4 of 32 questions are left out: 1 images are missing (val2017/1.jpg)" in run.note
+    assert "4 of 32 questions are left out: 1 image is missing (val2017/1.jpg)" in run.note
     for path in (tmp_path / "coco" / "val2017").iterdir():
         path.unlink()
     with pytest.raises(DataError, match=r"not one image of VSR is there: 8 are missing, such as val2017/0\.jpg"):

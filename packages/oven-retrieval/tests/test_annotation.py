@@ -100,7 +100,7 @@ def test_from_a_page_to_a_human_set_by_commands(kb, tmp_path, capsys, monkeypatc
     monkeypatch.chdir(tmp_path)
     row = {"data_id": "d0", "image_id": "i0", "question": "what?", "entity_id": "Q0", "data_split": "test_unseen"}
     (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
-    assert oven("annotate", "test.jsonl", "--kb", "p", "--output", "page.html")[:2] == (0, "page.html: 1 questions\n")
+    assert oven("annotate", "test.jsonl", "--kb", "p", "--output", "page.html")[:2] == (0, "page.html: 1 question\n")
     for name in "abc":
         saved = {"annotator": name, "data_id": "d0", "link": "wrong", "entity_id": "Q1", "present": True}
         saved["question"] = "?"

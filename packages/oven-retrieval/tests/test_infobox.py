@@ -99,7 +99,7 @@ def test_a_command_builds_with_a_dump(tmp_path, capsys):
         main(["build", *where])
     printed = capsys.readouterr()
     assert not ended.value.code, printed.err
-    assert "1 entities have the image of their article's infobox" in printed.out
+    assert "1 entity has the image of the article's infobox" in printed.out
     images = {entity.id: entity.image for entity in KnowledgeBase(tmp_path / "out" / "kb")}
     assert images["Q1"] == commons_address("Duck.jpg")
     assert images["Q2"] == "http://host/g.jpg"

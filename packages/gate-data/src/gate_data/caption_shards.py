@@ -12,7 +12,7 @@ from gate_data.pictures import Pictures
 from gate_data.readers import Member
 from gate_data.readers.folders import PICTURES
 from wary_files.archives import members, read
-from wary_files.text import parsed_json
+from wary_files.text import number_of, parsed_json
 
 
 def caption_shards(path: Path) -> list[Path]:
@@ -52,12 +52,10 @@ def read_caption_shards(shards: Sequence[Path]) -> tuple[CaptionedSplit, tuple[s
     if not sources:
         raise DataError(f"{shards[0]}: no images among its members ({', '.join(PICTURES)})")
     any_false = negatives if any(negatives) else ()
-    notes = [f"{len(shards)} shards, {len(sources)} images"]
+    notes = [f"{number_of(len(shards), 'shard')}, {number_of(len(sources), 'image')}"]
     if unused:
-        notes.append(
-            f"{len(unused):,} images and texts of the shards make no sample, such as {unused[0]}: a sample is KEY.jpg "
-            "with KEY.txt or KEY.json"
-        )
+        make = number_of(len(unused), "file of the shards makes", "images and texts of the shards make")
+        notes.append(f"{make} no sample, such as {unused[0]}: a sample is KEY.jpg with KEY.txt or KEY.json")
     return CaptionedSplit(Pictures.of(sources, 224), captions, any_false), tuple(notes)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gate_data.errors import DataError
 from gate_data.pictures import Pictures
 from gate_data.readers import held_out, table
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -123,11 +124,13 @@ def divided(split: CaptionedSplit, notes: tuple[str, ...], seed: int) -> Caption
         (18, 2)
     """
     if len(split) < 2:
-        raise DataError(f"{len(split)} samples are too few: one to train on and one to choose by are needed")
+        are = number_of(len(split), "sample is", "samples are")
+        raise DataError(f"{are} too few: one to train on and one to choose by are needed")
     stay, held = held_out([0] * len(split), _SHARE, seed=seed)
     if not held:
         stay, held = stay[:-1], stay[-1:]
-    return Captioned(split.take(stay), split.take(held), (*notes, f"{len(held)} samples are held out to choose by"))
+    note = f"{number_of(len(held), 'sample is', 'samples are')} held out to choose by"
+    return Captioned(split.take(stay), split.take(held), (*notes, note))
 
 
 def checked(captioned: Captioned, name: str) -> Captioned:

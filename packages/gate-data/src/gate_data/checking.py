@@ -20,6 +20,7 @@ from gate_data.readers.clips import read_clip
 from gate_data.readers.decode import decode
 from gate_data.readers.source import Clip, Source, described, file_of
 from gate_data.readers.splits import spread
+from wary_files.text import number_of
 
 Item = TypeVar("Item")
 _SAMPLED = 64
@@ -152,10 +153,11 @@ def _overlaps(sides: Mapping[str, Sequence[Sample]]) -> Iterator[str]:
         if files := {sample.source for sample in members} & {sample.source for sample in further}:
             example: Any = next(iter(files))
             shown = described(example[0] if type(example) is tuple else example)
-            yield f"{len(files)} files are in {first} and in {second}, such as {shown}"
+            yield f"{number_of(len(files), 'file is', 'files are')} in {first} and in {second}, such as {shown}"
         groups = ({sample.group for sample in members} & {sample.group for sample in further}) - {""}
         if groups and not texts:
-            yield f"{len(groups)} groups are in {first} and in {second}, such as {min(groups)}"
+            are = number_of(len(groups), "group is", "groups are")
+            yield f"{are} in {first} and in {second}, such as {min(groups)}"
 
 
 def _same_contents(sides: Mapping[str, Sequence[Sample]], deep: bool) -> Iterator[str]:

@@ -32,6 +32,7 @@ from gate_data.readers.source import Clip, Source, Stored, described
 from gate_data.readers.splits import dealt, held_out, shuffled, spread
 from gate_data.remembered import listing_mark
 from gate_data.request import DataRequest, Size
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -279,7 +280,7 @@ def to_data(
         clips = [sample.source[0] for sample in chosen if isinstance(sample.source[0], Clip)] if form.probed else []
         if broken := undecodable(clips):
             listed = ", ".join(described(clips[row]) for row in broken[:3])
-            notes.append(f"{len(broken)} videos of {name} cannot be decoded: {listed}")
+            notes.append(f"{number_of(len(broken), 'video')} of {name} cannot be decoded: {listed}")
             gone = {clips[row] for row in broken}
             chosen = [sample for sample in chosen if sample.source[0] not in gone]
         if request.skip_unreadable and images is None:

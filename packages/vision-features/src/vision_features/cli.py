@@ -11,7 +11,7 @@ from vision_features.__about__ import __version__
 from wary_files.errors import line_of
 from wary_files.folders import refuse_empty_paths, refuse_over_inputs, require_ending
 from wary_files.stopping import stoppable
-from wary_files.text import printable
+from wary_files.text import number_of, printable
 
 
 def _embed(options: argparse.Namespace) -> int:
@@ -27,7 +27,7 @@ def _embed(options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         limit=options.limit,
     )
-    sys.stdout.write(f"wrote {options.output}, {count} images\n")
+    sys.stdout.write(f"wrote {options.output}, {number_of(count, 'image')}\n")
     if reason:
         sys.stderr.write(f"{reason}\n")
     return 0
@@ -51,7 +51,8 @@ def _predict(options: argparse.Namespace) -> int:
         with opened_whole(options.output) as file:
             failed = write_csv(predictions, top, file)
     if failed:
-        sys.stderr.write(f"{failed} of {len(files)} images could not be read; their rows have the reason\n")
+        rows = "its row has the reason" if failed == 1 else "their rows have the reason"
+        sys.stderr.write(f"{failed} of {number_of(len(files), 'image')} could not be read; {rows}\n")
     return int(failed > 0)
 
 

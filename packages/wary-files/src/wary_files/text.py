@@ -34,6 +34,16 @@ def printable(text: str, keep: str = "") -> str:
     )  # fmt: skip
 
 
+def number_of(number: int, single: str, several: str = "") -> str:
+    """Return a number with the words that follow it: those of one thing, or of any other number (with an s).
+
+    Example:
+        >>> number_of(1, "label is", "labels are"), number_of(1200, "label")
+        ('1 label is', '1,200 labels')
+    """
+    return f"{number:,} {single if number == 1 else several or single + 's'}"
+
+
 def comma_hint(text: object) -> str:
     """Return, for an error about a number, what to do with a decimal comma; empty if the text has none.
 

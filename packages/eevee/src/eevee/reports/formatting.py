@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from eevee.tables.holdout import ORDERED, WHOM
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +30,9 @@ def check_words(findings: Check) -> str:
     """A table's findings."""
     lines = [
         (
-            f"{findings.table}: {findings.models} models in {findings.groups} groups, {findings.benchmarks} "
-            f"benchmarks, {findings.metrics} metrics, {findings.missing:.1%} of the cells missing"
+            f"{findings.table}: {findings.models} models in {number_of(findings.groups, 'group')}, "
+            f"{number_of(findings.benchmarks, 'benchmark')}, "
+            f"{number_of(findings.metrics, 'metric')}, {findings.missing:.1%} of the cells missing"
         ),
         f"one principal component explains {findings.first_component:.0%} of the variance",
         _listed("constant metrics (neither predicted nor counted)", findings.constant),
@@ -181,7 +183,7 @@ def board_words(board: Ranking) -> str:
     if other_leaders:
         lines.append(f"another one leads by {' and by '.join(other_leaders)}")
     if board.apart:
-        lines.append(f"{board.apart} pairs share too few tasks to be compared")
+        lines.append(f"{number_of(board.apart, 'pair shares', 'pairs share')} too few tasks to be compared")
     lines += [f"warning: {line}" for line in board.notes]
     return "\n".join(lines)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqben_builder.suites.files import Files, column_picture, csv_rows, field_of, tables_of, text_of, whole_number
 from eqben_builder.untrusted import text_of_file
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,7 +214,8 @@ def valse(files: Files) -> Iterator[SuiteRow]:
             picture = files.picture(*(folder + name for folder in folders))
             yield from files.row(f"{subset}/{key}", subset, "captions", [picture], captions, name)
         if refused:
-            files.notes.append(f"{subset}: {refused} rows that annotators did not confirm are left out, as VALSE does")
+            rows = number_of(refused, "row")
+            files.notes.append(f"{subset}: {rows} left out that annotators did not confirm, as VALSE does")
 
 
 _SETTING = re.compile(r'^\s*(ANNO_PATH|IMG_ROOT)\s*:\s*"?([^"\n]*?)"?\s*$', re.MULTILINE)

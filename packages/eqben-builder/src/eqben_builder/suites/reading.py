@@ -10,6 +10,7 @@ from pathlib import Path
 from eqben_builder.suites.files import Files, SuiteRow
 from eqben_builder.suites.registry import SUITES
 from eqben_builder.suites.suite import Suite, SuiteData
+from wary_files.text import number_of
 
 
 def read_suite(suite: Suite | str, root: str | Path, *, limit: int | None = None) -> SuiteData:
@@ -58,10 +59,11 @@ def read_suite(suite: Suite | str, root: str | Path, *, limit: int | None = None
     notes = [*files.notes, *_counted(suite, rows, files.left_out), *_equal(rows)]
     if files.missing:
         names = ", ".join(list(files.missing)[:5])
+        are = number_of(len(files.missing), "image is", "images are")
         notes.insert(
             0,
             f"{files.left_out.total()} of {len(rows) + files.left_out.total()} questions are left out: "
-            f"{len(files.missing)} images are missing ({names}{', …' if len(files.missing) > 5 else ''})",
+            f"{are} missing ({names}{', …' if len(files.missing) > 5 else ''})",
         )
     chosen, broken = _whole_sets(_spread(rows, limit), files.sets)
     notes += [
@@ -95,7 +97,8 @@ def _equal(rows: Sequence[SuiteRow]) -> Iterator[str]:
         row.subset for row in rows if row.shape in ("captions", "paraphrases") and row.captions[0] in row.captions[1:]
     )
     for subset, count in unwinnable.items():
-        yield f"{subset}: {count} questions have the right caption among the wrong ones, and cannot be won"
+        have = number_of(count, "question has", "questions have")
+        yield f"{subset}: {have} the right caption among the wrong ones, and cannot be won"
 
 
 def _spread(rows: list[SuiteRow], limit: int | None) -> list[SuiteRow]:

@@ -30,6 +30,7 @@ from gate_data.readers.source import read_bytes, read_text
 from gate_data.readers.tables import by_id, objects, read_json
 from gate_data.readers.upright import Corners, Sides, frame_of, frames_of
 from gate_data.request import DataRequest
+from wary_files.text import number_of
 
 _ONCE = frozenset({"size", "width", "height", "name", "difficult", "bndbox", "xmin", "ymin", "xmax", "ymax"})
 """Elements of Pascal VOC that stand once in theirs."""
@@ -85,7 +86,8 @@ class Listed:
             pictures.append(whole)
         sizes = [(int(wide), int(high)) for wide, high in self.objects.sizes[[rows[0] for rows in rows_of.values()]]]
         several = next(file for file, rows in rows_of.items() if len(rows) > 1)
-        remark = f"{again} rows name an image again, such as {several}: its boxes are joined, and equal ones count once"
+        name = number_of(again, "row names", "rows name")
+        remark = f"{name} an image again, such as {several}: its boxes are joined, and equal ones count once"
         remarks = (*self.remarks, remark)
         return replace(self, files=tuple(rows_of), objects=Objects.of(pictures, sizes), remarks=remarks)
 
@@ -183,7 +185,8 @@ def read_voc(folder: Path) -> Listed:
     missing = [stem for stem in annotations if stem not in pictures]
     if missing:
         raise DataError(
-            f"{folder}: {len(missing)} images of .xml files are not there, such as that of {missing[0]}.xml"
+            f"{folder}: {number_of(len(missing), 'image of an .xml file is', 'images of .xml files are')} not there, "
+            f"such as that of {missing[0]}.xml"
         )
     return listed_voc([(path, annotations.get(stem)) for stem, path in pictures.items()])
 
@@ -284,7 +287,7 @@ def listed_yolo(pictures: Sequence[tuple[Path, Path | None]], classes: Sequence[
     once = [list(dict.fromkeys(listed)) for listed in boxes]
     listed = _listed("", files, once, [None] * len(files), tuple(classes))
     equal = sum(map(len, boxes)) - sum(map(len, once))
-    remarks = [f"{equal} rows left out that equal another"] if equal else []
+    remarks = [f"{number_of(equal, 'row')} left out, equal to another"] if equal else []
     if len(lengths) == 1 and (few := _FEW_POINTS.get(*lengths)):
         remarks.append(f"all rows have {few}, which are not read")
     return replace(listed, remarks=(*listed.remarks, *remarks))

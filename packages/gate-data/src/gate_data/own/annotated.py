@@ -24,6 +24,7 @@ from gate_data.own.class_names import named_classes, refuse_alike, shown_names
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import files_in, held_out, lines
 from gate_data.readers.folders import PICTURES, ending_in
+from wary_files.text import number_of
 
 SPLITS = ("train", "validation", "test")
 
@@ -140,7 +141,7 @@ def _lists(own: OwnBenchmark, folder: Path) -> BoxSplits:
             train = read["train"]
             stay, held = held_out([0] * len(train.files), share, seed=own.splits.seed)
             if not held or not stay:
-                raise DataError(f"{len(train.files)} images are too few to draw {name} from")
+                raise DataError(f"{number_of(len(train.files), 'image is', 'images are')} too few to draw {name} from")
             read["train"], read[name] = train.take(stay), train.take(held)
     shown = shown_names(own, folder, read["train"].classes)
     train, validation, test = (replace(read[name], classes=shown) for name in SPLITS)
@@ -152,7 +153,7 @@ def _tested_and_trained(read: Mapping[str, Listed]) -> Iterator[str]:
     others = {file for split, listed in read.items() if split != "test" for file in listed.files}
     both = [file for file in read["test"].files if file in others] if "test" in read else []
     if both:
-        yield f"{len(both)} files are tested on and trained or validated on, such as {both[0]}"
+        yield f"{number_of(len(both), 'file is', 'files are')} tested on and trained or validated on, such as {both[0]}"
 
 
 def read_boxes(own: OwnBenchmark, folder: Path) -> dict[str, Listed]:

@@ -13,7 +13,7 @@ from gate_data.own.entry import Entry
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers.source import named_from, read_text
 from gate_data.readers.tables import Row, table
-from wary_files.text import inert, printable
+from wary_files.text import inert, number_of, printable
 
 HEADS = ("file", "label", "correction")
 _TASKS = ("image-classification", "zero-shot", "knn", "clustering", "video-classification")
@@ -124,8 +124,8 @@ def corrected(
             reason = f"is labelled {labels[row.file]!r}, not {row.label!r}" if row.file in labels else "is not there"
             raise DataError(f"{row.where}: {row.file} {reason}: the table of corrections is of other data")
     corrected_labels = sum(row.correction not in ("", row.label) for row in wanted.values())
-    parts = [f"{corrected_labels:,} labels corrected"] * bool(corrected_labels)
-    parts += [f"{dropped:,} images left out by corrections"] * bool(dropped)
+    parts = [f"{number_of(corrected_labels, 'label')} corrected"] * bool(corrected_labels)
+    parts += [f"{number_of(dropped, 'image')} left out by corrections"] * bool(dropped)
     return changed, ", ".join(parts)
 
 

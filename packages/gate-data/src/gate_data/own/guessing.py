@@ -21,6 +21,7 @@ from gate_data.readers.scanning import inner_folders
 from gate_data.readers.source import readable
 from gate_data.readers.tables import read_json
 from wary_files.durable import write_new
+from wary_files.text import number_of
 
 
 def guess(
@@ -259,7 +260,10 @@ def _of_folders(folder: Path) -> Guess:
     if not splits:
         files = files_of_classes(folder, endings)
         count = sum(map(len, files.values()))
-        remarks = [f"{len(files)} folders of classes, {count} {kind}", "test and validation are drawn, by class"]
+        remarks = [
+            f"{number_of(len(files), 'folder')} of classes, {count} {kind}",
+            "test and validation are drawn, by class",
+        ]
         return Guess.of(task, data, None, remarks)
     if "train" not in splits:
         raise DataError(f"{folder} has {', '.join(splits.values())} but no train folder: are these splits or classes?")
@@ -271,7 +275,7 @@ def _of_folders(folder: Path) -> Guess:
         )
     files_by_split = {split: files_of_classes(folder / name, endings) for split, name in splits.items()}
     listed = [
-        f"{name}/: {len(files)} classes, {sum(map(len, files.values()))} {kind}"
+        f"{name}/: {number_of(len(files), 'class', 'classes')}, {sum(map(len, files.values()))} {kind}"
         for name, files in zip(splits.values(), files_by_split.values(), strict=True)
     ]
     return Guess.of(task, data, splits, listed)

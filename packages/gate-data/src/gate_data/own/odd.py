@@ -18,6 +18,7 @@ from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, is_loop, may_be_class
 from gate_data.readers.scanning import inner_folders, scanned
 from gate_data.readers.source import described
+from wary_files.text import number_of
 
 _BLANKS = ("nan", "none", "null", "n/a", "na", "<na>")
 """What tables hold where a value is missing, in lower case."""
@@ -47,7 +48,8 @@ def odd_labels(own: OwnBenchmark, entries: Sequence[Entry]) -> Iterator[str]:
         yield f"labels that are one number, written in several ways, are classes of their own: {_quoted(doubled)}"
     if blank := [label for label in labels if label.casefold() in _BLANKS]:
         count = sum(str(entry.target) in blank for entry in entries)
-        yield f"{count:,} samples are labelled {blank[0]!r}, which is a class here: leave out what has no label"
+        are = number_of(count, "sample is", "samples are")
+        yield f"{are} labelled {blank[0]!r}, which is a class here: leave out what has no label"
     if any("," in label for label in labels) and all(_WITH_COMMA.fullmatch(label) for label in labels):
         first = next(label for label in labels if "," in label)
         yield f"labels such as {first!r} are numbers with a comma, and classes here: with points they can be predicted"
@@ -77,7 +79,8 @@ def _rows_twice(entries: Sequence[Entry]) -> Iterator[str]:
     counts = Counter(rows)
     if len(counts) < len(entries):
         where = next(entry.where for entry, row in zip(entries, rows, strict=True) if counts[row] > 1)
-        yield f"{len(entries) - len(counts):,} rows equal another and count again, such as that of {where}"
+        again = number_of(len(entries) - len(counts), "row equals another and counts", "rows equal another and count")
+        yield f"{again} again, such as that of {where}"
 
 
 def _shared_captions(entries: Sequence[Entry], *, counted: bool) -> Iterator[str]:
@@ -91,7 +94,8 @@ def _shared_captions(entries: Sequence[Entry], *, counted: bool) -> Iterator[str
         most = max(shared, key=lambda caption: shared[caption])
         wrong = "as answers they count as wrong for one another's images, and equal scores share their places"
         yield (
-            f"{len(shared):,} captions stand with several images, such as {most!r:.80} with {shared[most]}: "
+            f"{number_of(len(shared), 'caption stands', 'captions stand')} with several images, such as {most!r:.80} "
+            f"with {shared[most]}: "
             f"{'each of these images is a right answer' if counted else wrong}"
         )
 
@@ -103,8 +107,10 @@ def _lists(labels: Sequence[str]) -> Iterator[str]:
         listed = [label for label in labels if sign in label]
         whole = [label for label in listed if {part.strip().casefold() for part in label.split(sign)} <= names]
         if whole:
+            single = "label is a list of others, and a class of its own"
+            are = number_of(len(whole), single, "labels are lists of others, and classes of their own")
             yield (
-                f"{len(whole):,} labels are lists of others, such as {whole[0]!r}, and are classes of their own here: "
+                f"{are} here, such as {whole[0]!r}: "
                 f'task = "multi-label" with separator = {sign!r} under [data] reads them'
             )
             return
@@ -148,7 +154,8 @@ def _several_labels(entries: Sequence[Entry]) -> Iterator[str]:
     if torn:
         source = next(iter(torn))
         name = described(source[0] if type(source) is tuple else source)
-        yield f"{len(torn):,} images have several labels, such as {name} ({', '.join(sorted(torn[source]))})"
+        have, labels = number_of(len(torn), "image has", "images have"), ", ".join(sorted(torn[source]))
+        yield f"{have} several labels, such as {name} ({labels})"
 
 
 def hidden_labels(labels: Sequence[str], entries: Sequence[Entry]) -> None:
@@ -200,8 +207,8 @@ def deeper(own: OwnBenchmark, folder: Path) -> Iterator[str]:
     if counts:
         shown = ", ".join(f"{name} {count:,}" for name, count in list(counts.items())[:_SHOWN])
         yield (
-            f"{sum(counts.values()):,} files left out, in folders below classes that have files of their own: {shown}"
-            f"{' …' if len(counts) > _SHOWN else ''}"
+            f"{number_of(sum(counts.values()), 'file')} left out, in folders below classes that have files of their "
+            f"own: {shown}{' …' if len(counts) > _SHOWN else ''}"
         )
 
 

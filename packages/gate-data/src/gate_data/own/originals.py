@@ -39,6 +39,7 @@ from gate_data.readers.source import Turned
 from gate_data.readers.splits import held_out_by_label, spread
 from gate_data.request import DataRequest
 from wary_files.class_names import in_class_order
+from wary_files.text import number_of
 
 _SIZED, _SMALLEST, _STEP = 32, 32, 16
 """Class maps whose sizes are looked at; the least side that is made of them, and what it is a multiple of."""
@@ -214,7 +215,7 @@ def _with_files(
     if skip_missing:
         first = ", ".join(Path(path).name for path in list(missing)[:3])
         left = [entry for entry in entries if not missing.keys() & set(entry.paths)]
-        return left, f"{len(missing)} files are not there, and left out: {first}"
+        return left, f"{number_of(len(missing), 'file is', 'files are')} not there, and left out: {first}"
     first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:5]) + " …" * (len(missing) > 5)
     hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
     if not hint and os.path.islink(next(iter(missing))):  # noqa: PTH114 - also of a name that no file can have
@@ -314,7 +315,8 @@ def _split(
         for first, second in (("train", "test"), ("train", "validation"), ("validation", "test")):
             groups, others = ({sample.group for sample in lists[name]} for name in (first, second))
             if shared := sorted(groups & others):
-                raise DataError(f"{len(shared)} groups are in {first} and in {second}: {', '.join(shared[:5])}")
+                are = number_of(len(shared), "group is", "groups are")
+                raise DataError(f"{are} in {first} and in {second}: {', '.join(shared[:5])}")
     shares = {"test": own.splits.test_share, "validation": own.splits.validation_share}
     missing = {name: share for name, share in shares.items() if not lists[name]}
     if missing and not alone and not any(sample.group for sample in lists["train"]):
@@ -440,7 +442,7 @@ def left_out(own: OwnBenchmark, folder: Path) -> str:
     listed = ", ".join(f"{ending} {count:,}" for ending, count in endings.most_common(8))
     extras = {_EXTRAS[ending]: ending for ending in sorted(endings) if ending in _EXTRAS}
     hints = "".join(f"; pip install 'gate-data[{extra}]' reads {ending}" for extra, ending in extras.items())
-    return f"{sum(endings.values()):,} files left out by their ending: {listed}{hints}" if endings else ""
+    return f"{number_of(sum(endings.values()), 'file')} left out by their ending: {listed}{hints}" if endings else ""
 
 
 def _names(folder: Path, depth: int, read: tuple[str, ...]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from gate_data.own.annotated import objects_of
 from gate_data.own.originals import originals_from
 from gate_data.own.spec import OwnBenchmark
 from gate_data.readers import described
+from wary_files.text import number_of
 
 _CLASSES_SHOWN = 20
 _SHOWN = 5
@@ -56,7 +57,7 @@ def _of_targets(lists: dict[str, Sequence[Sample]], classes: tuple[str, ...]) ->
         values = [float(sample.target) for sample in samples]
         mean = sum(values) / len(values)
         return f"values from {min(values):g} to {max(values):g}, {mean:.4g} on average"
-    return f"{len(classes)} classes: {', '.join(classes[:_CLASSES_SHOWN])}" if classes else ""
+    return f"{number_of(len(classes), 'class', 'classes')}: {', '.join(classes[:_CLASSES_SHOWN])}" if classes else ""
 
 
 def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], unit: str) -> str:
@@ -66,7 +67,7 @@ def _counted(counts: Sequence[Sequence[int]], classes: Sequence[str], unit: str)
     listed = [f"{classes[index]} {totals[index]:,} ({tested[index]:,})" for index in shown]
     if len(order) > _CLASSES_SHOWN:
         listed.insert(-5, f"… {len(order) - _CLASSES_SHOWN} more …")
-    return f"{unit} {len(classes)} classes (all, of them test): {', '.join(listed)}".strip()
+    return f"{unit} {number_of(len(classes), 'class', 'classes')} (all, of them test): {', '.join(listed)}".strip()
 
 
 def _doubts(own: OwnBenchmark, parts: Parts) -> list[str]:

@@ -15,6 +15,7 @@ from gate_data.own.spec import CAPTIONED, OwnBenchmark
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
 from gate_data.readers.source import Member, read_text
 from wary_files import archives
+from wary_files.text import number_of
 
 NAMES, TEMPLATES = BY_LINE, "zeroshot_classification_templates.txt"
 TYPE, COUNT = "dataset_type.txt", "nshards.txt"
@@ -89,8 +90,8 @@ def lacking(left_out: list[str], taken: int) -> str:
         return ""
     why = f"have no image by their key, which ends at a name's first dot, such as {left_out[0]}"
     if not taken:
-        raise DataError(f"all {len(left_out):,} samples of shards {why}")
-    return f"{len(left_out):,} samples of shards left out, for they {why}"
+        raise DataError(f"all {number_of(len(left_out), 'sample')} of shards {why}")
+    return f"{number_of(len(left_out), 'sample')} of shards left out, for they {why}"
 
 
 def shards_of(place: Path) -> list[Path]:

@@ -9,6 +9,7 @@ import numpy as np
 from gate_data.errors import DataError
 from gate_data.readers.source import File, Source, Turned, described
 from gate_data.readers.upright import Frame, frame_of, frames_of, of_one_shape, turned_map
+from wary_files.text import number_of
 
 
 def turned_maps(pictures: Sequence[File], maps: Sequence[File]) -> tuple[list[File | Turned], str]:
@@ -91,9 +92,12 @@ def _remarks(
     unknown = 0 if {"seen", "stored"} & {*ways} else ways.count("either")
     remarks = []
     if count:
-        remarks.append(f"{count} class maps turned with their images, by EXIF")
+        remarks.append(
+            f"{number_of(count, 'class map turned with its image', 'class maps turned with their images')}, by EXIF"
+        )
     if smaller:
-        remarks.append(f"{smaller} class maps have other sides than their images, in the same shape")
+        of_one, of_several = "class map has other sides than its image", "class maps have other sides than their images"
+        remarks.append(f"{number_of(smaller, of_one, of_several)}, in the same shape")
     if unknown:
         remarks.append(f"EXIF turns {unknown} images: their class maps are taken as the images are seen")
     return remarks

@@ -10,6 +10,7 @@ import typer
 from gate_runner.commands.options import RunFolder
 from gate_runner.settings.signatures import with_options
 from gate_runner.terminal import echo
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from gate_runner.runs.results import Result
@@ -247,7 +248,7 @@ def predict(
                 lines = output.suffix.lower() == ".jsonl"
                 failed = write_json_lines(predicted, file) if lines else write_csv(predicted, top, file, further)
     if output is not None:
-        echo(f"wrote {output}, {len(files)} images")
+        echo(f"wrote {output}, {number_of(len(files), 'image')}")
     echo(rests_on(loaded.card), err=output is None)
     if coverage is not None:
         echo(promise(loaded.card, coverage), err=output is None)
@@ -255,7 +256,8 @@ def predict(
         for line in scored_apart(predictions, true, loaded.classes, loaded.card):
             echo(line, err=output is None)
     if failed:
-        echo(f"{failed} of {len(files)} images could not be read; their rows say why", err=True)
+        rows = "its row says why" if failed == 1 else "their rows say why"
+        echo(f"{failed} of {number_of(len(files), 'image')} could not be read; {rows}", err=True)
         raise typer.Exit(1)
 
 
@@ -284,7 +286,7 @@ def embed(
             limit=limit,
             progress=lambda done, total: progress("encode", done, total),
         )
-    echo(f"wrote {output}, {count} images")
+    echo(f"wrote {output}, {number_of(count, 'image')}")
 
 
 @app.command()

@@ -10,6 +10,7 @@ import typer
 
 from gate_runner.commands.options import AsJson
 from gate_runner.terminal import echo, echo_json
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from gate_data.own.reviewing import Review
@@ -107,8 +108,8 @@ def apply(
         echo(f"… {len(made.changed) - _SHOWN:,} more")
     dropped = sum(not after for _, _, after in made.changed)
     echo(
-        f"{len(made.changed) - dropped:,} labels corrected, {dropped:,} images left out, "
-        f"{made.confirmed:,} labels confirmed"
+        f"{number_of(len(made.changed) - dropped, 'label')} corrected, {number_of(dropped, 'image')} left out, "
+        f"{number_of(made.confirmed, 'label')} confirmed"
     )
     if accuracy is not None:
         echo(_sentence(accuracy))

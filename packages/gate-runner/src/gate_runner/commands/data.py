@@ -14,6 +14,7 @@ from gate_data.readers.source import described
 from gate_runner.commands.options import AsJson
 from gate_runner.errors import UsageError
 from gate_runner.terminal import echo, echo_json
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -226,15 +227,17 @@ def near_sentences(name: str, copies: NearSplits) -> Iterator[str]:
     """Say how many groups of near copies there are, and show the first that are in several splits."""
     crossing = copies.crossing
     yield (
-        f"{name}: {copies.compared:,} images compared, {len(copies.groups):,} groups of near copies, {len(crossing):,} "
-        f"of them in several splits ({len(copies.leaked):,} test images)"
+        f"{name}: {number_of(copies.compared, 'image')} compared, "
+        f"{number_of(len(copies.groups), 'group')} of near copies, {len(crossing):,} of them in several splits "
+        f"({number_of(len(copies.leaked), 'test image')})"
     )
     for group in [*crossing, *(group for group in copies.groups if group not in crossing)][:_GROUPS]:
         yield "  " + ", ".join(f"{described(source)} ({split})" for split, source in group)
     if len(copies.groups) > _GROUPS:
         yield f"  … {len(copies.groups) - _GROUPS:,} more: --page FILE shows them as images"
     if copies.leaked:
-        yield f"  run --setting drop_near=true leaves {len(copies.copied):,} images out of training and validation"
+        images = number_of(len(copies.copied), "image")
+        yield f"  run --setting drop_near=true leaves {images} out of training and validation"
     if copies.unreadable:
         count = len(copies.unreadable)
         yield f"  {count:,} not compared (unreadable, or of one colour), such as {described(copies.unreadable[0])}"

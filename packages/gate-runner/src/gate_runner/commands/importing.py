@@ -11,6 +11,7 @@ import typer
 
 from gate_runner.commands.options import AsJson
 from gate_runner.terminal import echo, echo_json
+from wary_files.text import number_of
 
 _SHOWN = 8
 _LINE = re.compile(r"line (\d+)")
@@ -46,7 +47,8 @@ def import_(
     for path, reason, places in done.skipped:
         echo(f"skipped in {path}: {reason}: {_listed(places)}", err=True)
     tools = ", ".join(dict.fromkeys(done.tools.values()))
-    echo(f"{done.scores:,} scores in {done.results:,} results of {len(done.folders):,} models ({tools}) in {output}")
+    scores, results = number_of(done.scores, "score"), number_of(done.results, "result")
+    echo(f"{scores} in {results} of {number_of(len(done.folders), 'model')} ({tools}) in {output}")
     shown = [str(path) for path in done.folders.values()]
     echo(f"report them: gate-runner report {' '.join(map(_quoted, shown[:2]))}{' ...' if len(shown) > 2 else ''}")
 

@@ -13,6 +13,7 @@ import typer
 from gate_runner.commands.options import AsJson, Setting
 from gate_runner.settings.signatures import as_command
 from gate_runner.terminal import echo, echo_json, echo_table
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from gate_runner.comparison import Contrast
@@ -341,7 +342,7 @@ def upload(
         return
     for file in planned.files:
         echo(f"{file.size:>14,}  {file.path}")
-    total = f"{len(planned.files)} files, {planned.size:,} bytes"
+    total = f"{number_of(len(planned.files), 'file')}, {planned.size:,} bytes"
     if yes:
         echo(f"{total}: {address}")
     else:

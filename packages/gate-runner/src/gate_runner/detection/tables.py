@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from gate_data.tables import read_table
 from gate_runner.charts.table import Table
 from gate_runner.tasks.task import Details
+from wary_files.text import number_of
 
 _SUITES = {35: "the 35", 13: "the 13"}
 _GLIP_A = {
@@ -251,7 +252,8 @@ def details(training: Mapping[str, Any], encoder: str) -> Details:
     read = (training.get("prompts") or {}).get("read")
     unknown = (training.get("prompts") or {}).get("unknown")
     if unknown:
-        notes.append(f"Without knowledge, read by their names alone: {len(unknown)} classes, {', '.join(unknown)}.")
+        classes = number_of(len(unknown), "class", "classes")
+        notes.append(f"Without knowledge, read by their names alone: {classes}, {', '.join(unknown)}.")
     if read:
         notes.append(f"Read by the detector: {'; '.join(read)}.")
     rows = [["this run", _percent(score), split, _how(training), (training.get("prompts") or {}).get("kind", "none")]]

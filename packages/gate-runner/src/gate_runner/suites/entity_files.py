@@ -18,6 +18,7 @@ from gate_runner.errors import DataError
 from oven_retrieval.entity import Entity
 from oven_retrieval.models.questions import ImageFolder, Question, read_questions
 from oven_retrieval.readers import read_entities
+from wary_files.text import number_of
 
 _BASES = ("Wiki6M_ver_1_0.jsonl", "Wiki6M_ver_1_0_title_only.jsonl", "entities.jsonl")
 _IMAGES, _PICTURES = ("images", "oven_images"), ("wikipedia_images", "entity_images")
@@ -93,7 +94,7 @@ def _read(place: Place, request: DataRequest) -> Data[Any]:
     marked = sum(question.seen is not None and question.seen != (question.entity_id in trained) for question in test)
     notes = [
         f"{len(entities):,} entities" + ("" if others is None else ", fewer than the whole knowledge base"),
-        f"{without + left_out:,} questions without an image left out" if without + left_out else "",
+        f"{number_of(without + left_out, 'question')} without an image left out" if without + left_out else "",
         f"{marked:,} questions are marked otherwise than their entity's training questions say" if marked else "",
     ]
     return Data(

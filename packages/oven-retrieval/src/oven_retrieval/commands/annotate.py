@@ -9,6 +9,7 @@ import typer
 
 from oven_retrieval.commands.options import Folder
 from oven_retrieval.commands.terminal import echo
+from wary_files.text import number_of
 
 Questions = Annotated[Path, typer.Argument(help="OVEN's reference jsonl: data_id, image_id, question, entity_id.")]
 
@@ -29,7 +30,7 @@ def annotate(
     references = read_references(questions)[:limit]
     folder = None if images is None else ImageFolder(images)
     write_annotation_page(output, references, KnowledgeBase(kb / "kb"), folder)
-    echo(f"{output}: {len(references):,} questions")
+    echo(f"{output}: {number_of(len(references), 'question')}")
 
 
 def agree(

@@ -11,6 +11,7 @@ from oven_retrieval.commands.encoders import Encoders, encoder_name
 from oven_retrieval.commands.options import FileFormat, LeaveOut
 from oven_retrieval.commands.progress_line import ProgressLine
 from oven_retrieval.commands.terminal import echo
+from wary_files.text import number_of
 
 
 def build(
@@ -90,11 +91,15 @@ def build(
                 progress=progress,
             )
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in linker.kb.meta["left_out"].items() if count)
-        echo(f"{len(linker.kb):,} entities in {output}" + (f"; left out: {left_out}" if left_out else ""))
+        echo(
+            f"{number_of(len(linker.kb), 'entity', 'entities')} in {output}"
+            + (f"; left out: {left_out}" if left_out else "")
+        )
         if "infobox_images" in linker.kb.meta:
-            echo(f"{linker.kb.meta['infobox_images']:,} entities have the image of their article's infobox")
+            have = number_of(linker.kb.meta["infobox_images"], "entity has", "entities have")
+            echo(f"{have} the image of the article's infobox")
         for tag, count in linker.kb.meta.get("languages", {}).items():
-            echo(f"{count:,} labels in {tag}" + ("" if count else ": is that a language's tag?"))
+            echo(f"{number_of(count, 'label')} in {tag}" + ("" if count else ": is that a language's tag?"))
         if linker.kb.meta.get("cut"):
             echo(f"{linker.kb.meta['cut']}; what was read is kept", err=True)
         if model is not None:

@@ -11,6 +11,7 @@ from oven_retrieval.commands.encoders import Encoders, encoder_name
 from oven_retrieval.commands.options import FileFormat, Folder, LeaveOut, NamedEncoder
 from oven_retrieval.commands.progress_line import ProgressLine
 from oven_retrieval.commands.terminal import echo
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from oven_retrieval import NameLinker
@@ -83,7 +84,7 @@ def verify(kb: Folder) -> None:
 
 
 def _report(encoders: Encoders, linker: NameLinker, folder: Path, encoder: str | None) -> None:
-    echo(f"{len(linker.kb):,} entities in {folder}")
+    echo(f"{number_of(len(linker.kb), 'entity', 'entities')} in {folder}")
     if (folder / "vectors").is_dir():
         from oven_retrieval.encoding import update_vectors
 

@@ -12,6 +12,7 @@ from oven_retrieval.commands.encoders import Encoders, encoder_name
 from oven_retrieval.commands.options import Folder, NamedEncoder
 from oven_retrieval.commands.progress_line import ProgressLine
 from oven_retrieval.commands.terminal import echo
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from oven_retrieval.kb import KnowledgeBase
@@ -165,7 +166,7 @@ def _read(path: Path, images: Path, entities: KnowledgeBase, skip_missing: bool)
     answerable = known_questions(entities, questions)
     if left_out or len(answerable) < len(questions):
         echo(
-            f"{path}: left out {left_out:,} questions without an image, "
+            f"{path}: left out {number_of(left_out, 'question')} without an image, "
             f"{len(questions) - len(answerable):,} without an entity"
         )
     return answerable

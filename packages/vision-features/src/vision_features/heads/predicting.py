@@ -16,6 +16,7 @@ from gate_data.pictures import Pictures, Transform
 from gate_data.readers.folders import PICTURES
 from vision_features.heads.calibrating import Sets
 from wary_files.errors import DataError
+from wary_files.text import number_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -198,7 +199,7 @@ def scored(predicted: Sequence[Prediction], labels: Mapping[str, str], classes: 
     scores = [evaluate(name, guessed, true) for name in ("accuracy", "macro_f1")]
     lines = [f"{name} {prediction.value:.4f} [{prediction.low:.4f}, {prediction.high:.4f}]"
             for name, prediction in zip(("accuracy", "macro F1"), scores, strict=True)]  # fmt: skip
-    return f"{', '.join(lines)} on {len(rows):,} images"
+    return f"{', '.join(lines)} on {number_of(len(rows), 'image')}"
 
 
 def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO, further: Sequence[str] = ()) -> int:
