@@ -165,7 +165,9 @@ def rank_outcomes(
     r"""Rank models by their mean score over benchmarks, and say how far the order would hold on other test items.
 
     As `rank_models`; the errors are those of means over items, which pairs of models share: their covariance over
-    items, divided by the number of items, is summed over benchmarks.
+    items, divided by the number of items, is summed over benchmarks. A pair's $t$ counts as the normal number of the
+    same probability under Student's distribution, whose degrees of freedom are Welch's. If two models differ on k
+    items, it is at least $2^{1 - k}$, the least that all exchanges of their outcomes give.
 
     Args:
         outcomes: of the same models, as `eevee.read_outcomes` gives them; items that some model lacks are left out, and
@@ -176,6 +178,8 @@ def rank_outcomes(
 
     Raises:
         EeveeError: benchmarks of other models, or fewer than two items that all models share.
+
+    Source: Welch, Biometrika 34, 1947, for the degrees of freedom of a sum over benchmarks.
 
     Example:
         >>> import numpy as np
@@ -190,8 +194,10 @@ def rank_outcomes(
     if not boards:
         raise EeveeError("no benchmark with outcomes of single items")
     models = boards[0].models
+    first, second = np.triu_indices(len(models), 1)
     covariance = np.zeros((len(models), len(models)))
-    scores = np.empty((len(models), len(boards)))
+    scores, items = np.empty((len(models), len(boards))), 0
+    squares, unlike = np.zeros(len(first)), np.zeros(len(first))
     for column, board in enumerate(boards):
         if board.models != models:
             raise EeveeError(f"benchmark {board.benchmark!r}: expected the models of {boards[0].benchmark!r}, in order")
@@ -200,20 +206,45 @@ def rank_outcomes(
             raise EeveeError(f"benchmark {board.benchmark!r}: {values.shape[1]} items that all models share")
         values = values if board.direction == "higher" else 1 - values
         scores[:, column] = values.mean(1)
-        covariance += np.cov(values) / values.shape[1] / len(boards) ** 2
-    first, second = np.triu_indices(len(models), 1)
+        own = np.cov(values) / values.shape[1] / len(boards) ** 2
+        covariance += own
+        items += values.shape[1]
+        squares += _of_pairs(own, first, second) ** 2 / (values.shape[1] - 1)
+        unlike += np.concatenate([(values[at] != values[at + 1 :]).sum(1) for at in range(len(models) - 1)])
     mean = (scores[first] - scores[second]).mean(1)
     spread = np.sqrt(np.maximum(_of_pairs(covariance, first, second), 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(spread > 0, mean / spread, np.where(mean == 0, 0.0, np.copysign(np.inf, mean)))
+        freedom = np.where(squares > 0, spread**4 / squares, items - len(boards))
+    t = _as_normal(np.abs(t), freedom, unlike)
+    noise = _less_alike(covariance, min(_INDEPENDENT, len(models) / items))
     errors = np.zeros((len(models), len(models)))
-    errors[first, second] = spread
-    largest = functools.partial(_largest_of_noise, _root(covariance), errors, seed)
+    errors[first, second] = np.sqrt(_of_pairs(noise, first, second))
+    largest = functools.partial(_largest_of_noise, _root(noise), errors, seed)
     with threadpool_limits(1, user_api="blas"):
         signs = np.sign(mean).astype(np.int64) * _decided(
-            np.abs(t), largest, np.ones(len(mean), bool), level, len(models), resamples
+            t, largest, np.ones(len(mean), bool), level, len(models), resamples
         )
         return _board(", ".join(outcomes), "items", level, models, scores, first, second, signs, 0, seed)
+
+
+def _less_alike(covariance: Float[np.ndarray, "m m"], share: float) -> Float[np.ndarray, "m m"]:
+    """A covariance of which a share is that of independent models: of few items its own has the models too much alike.
+
+    Where no model's outcomes vary, all of it is.
+    """
+    variance = float(np.trace(covariance)) / len(covariance)
+    return np.asarray((1 - share) * covariance + (share * variance or 1.0) * np.eye(len(covariance)))
+
+
+def _as_normal(
+    t: Float[np.ndarray, " p"], freedom: Float[np.ndarray, " p"], unlike: Float[np.ndarray, " p"]
+) -> Float[np.ndarray, " p"]:
+    """Normal numbers of the same probabilities as Student's |t|, which no exchange of unlike outcomes undercuts."""
+    from scipy.stats import norm
+    from scipy.stats import t as student
+
+    return np.asarray(np.maximum(norm.isf(np.maximum(student.sf(t, freedom), 0.5**unlike)), 0.0))
 
 
 def _check(level: float, resamples: int) -> None:
