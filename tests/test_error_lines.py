@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +113,38 @@ def test_a_file_of_another_user_is_one_line_that_says_what_to_do(
         ".json: Permission denied; ask its owner for the right, or use a copy or folder of your own\n"
     )
     assert "\u001b" not in shown
+
+
+PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+
+
+@pytest.mark.parametrize(
+    ("call", "words", "expected"),
+    [
+        ("eevee.cli import main", "check --table t.csv --direction higher", "12 models in 12 groups"),
+        (
+            "eevee.cli import main",
+            "report --table t\u00e4.csv --direction higher -k 2 --output r",
+            "cannot be written as utf-8: name it in a UTF-8 locale",
+        ),
+        ("knowledge_prompts.cli import console as main", "show k\u00e4fer", "in a UTF-8 locale, as by LC_ALL=C.UTF-8"),
+        ("gate_runner.cli import main", "run digits --output \u00fc", "this locale cannot read the name"),
+    ],
+)
+def test_names_that_a_plain_locale_lacks_are_shown_or_one_line(
+    call: str, words: str, expected: str, tmp_path: Path
+) -> None:
+    """A container without a locale: Python reads and writes ASCII."""
+    rows = "".join(f"m\u00f6{row},{row},{row * row % 7},{row * 3 % 5}\n" for row in range(12))
+    for name in ("t.csv", "t\u00e4.csv"):
+        (tmp_path / name).write_text("model,\u00e9,b,c\n" + rows, encoding="utf-8")
+    code = f"import sys\nfrom {call}\nsys.exit(main(sys.argv[1:]))"
+    environment = {**os.environ, **PLAIN}
+    command = [sys.executable, "-P", "-c", code, *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+    shown = (done.stdout + done.stderr).decode("ascii")
+    assert "Traceback" not in shown
+    assert expected in shown, shown
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,28 @@ def test_a_plain_locale_gives_what_utf_8_gives(tmp_path: Path) -> None:
     assert "röt".encode() in plain.stdout
 
 
+def test_predictions_in_a_plain_locale_name_files_as_utf_8_does(tmp_path: Path) -> None:
+    photos(tmp_path / "photos", ("bl\u00fc".encode(), b"red"), "\u00e9.png".encode())
+    done = call_here("adapt", "probe", "photos", *ENCODER, "--output", "probe", "--save", "head", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    code = (
+        "from vision_features.cli import main\n"
+        "for name in ('x.csv', None):\n"
+        "    assert main(['predict', 'head', 'photos', *(['--output', name] if name else [])]) == 0\n"
+        f"assert main(['embed', 'photos', '--output', 'x.npz', *{ENCODER!r}]) == 0\n"
+    )
+    plain = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, env={**os.environ, **PLAIN}, capture_output=True, check=False
+    )
+    assert plain.returncode == 0, plain.stderr.decode()
+    rows = csv.DictReader((tmp_path / "x.csv").read_text(encoding="utf-8").splitlines())
+    files = {row["file"] for row in rows}
+    assert len(files) == 24
+    assert all((tmp_path / file).is_file() for file in files)
+    assert set(np.load(tmp_path / "x.npz")["files"].tolist()) == files
+    assert b"\\xfc" in plain.stdout  # a terminal that has no such letter
+
+
 def test_a_folder_whose_name_is_not_utf_8_gets_a_whole_file_or_none(tmp_path: Path) -> None:
     """An empty benchmark.toml was left in it, and stopped each later command."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/by\xfftes"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from eevee.errors import EeveeError
 from wary_files.errors import UsageError, line_of
 from wary_files.folders import refuse_empty_paths
-from wary_files.text import printable_json
+from wary_files.text import escape_output, printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,6 +185,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
     """Run a command."""
+    escape_output()
     try:
         refuse_empty_paths(argv)
         options = parser(prog).parse_args(argv)
@@ -194,7 +195,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "eevee") -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except (EeveeError, UsageError, OSError) as error:
+    except (EeveeError, UsageError, OSError, UnicodeEncodeError) as error:
         print(f"{prog}: {printable_json(line_of(error))}", file=sys.stderr)  # noqa: T201
         return 2
 

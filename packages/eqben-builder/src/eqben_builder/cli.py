@@ -10,7 +10,7 @@ from eqben_builder.commands.models import Models
 from wary_files.errors import line_of
 from wary_files.folders import refuse_empty_paths, refuse_over_inputs, require_ending, require_place
 from wary_files.stopping import stoppable
-from wary_files.text import printable
+from wary_files.text import escape_output, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,6 +74,7 @@ def make_app(models: Models | None = None) -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None, models: Models | None = None) -> None:
     """Run a command; an error that the user can mend is one line, and the exit status 2."""
+    escape_output()
     try:
         refuse_empty_paths(arguments)
         with stoppable("eqben"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 import sys
@@ -23,6 +22,7 @@ from gate_runner.commands.results import compare, export, forecast, power, repor
 from gate_runner.commands.run import plan, run
 from wary_files.folders import refuse_empty_paths, refuse_over_inputs
 from wary_files.stopping import stoppable
+from wary_files.text import escape_output
 
 
 class Guarded(TyperCommand):
@@ -162,9 +162,7 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error that the user can mend is one line, and the exit status 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
-            stream.reconfigure(errors="backslashreplace")  # a name that this locale cannot show ends no command
+    escape_output()
     try:
         refuse_empty_paths(arguments)
         with stoppable("gate-runner"):

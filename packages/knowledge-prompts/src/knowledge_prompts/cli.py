@@ -15,7 +15,7 @@ except ImportError:
 
 from wary_files.errors import line_of
 from wary_files.folders import refuse_empty_paths
-from wary_files.text import printable
+from wary_files.text import escape_output, printable
 
 if TYPE_CHECKING:
     from knowledge_prompts import WordNet
@@ -273,6 +273,7 @@ def make_app(text_encoders: TextEncoders = text_encoder, *, encoder: str | None 
 
 def console(arguments: Sequence[str] | None = None) -> None:
     """Run ``prompts``; an error that the user can mend is one line, and the exit status 2."""
+    escape_output()
     try:
         refuse_empty_paths(arguments)
         make_app()(args=None if arguments is None else list(arguments), prog_name="prompts")

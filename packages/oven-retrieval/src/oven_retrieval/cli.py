@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from oven_retrieval.commands.encoders import Encoders
 from wary_files.folders import refuse_empty_paths, refuse_over_inputs
 from wary_files.stopping import stoppable
+from wary_files.text import escape_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,6 +74,7 @@ def make_app(encoders: Encoders | None = None) -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None, encoders: Encoders | None = None) -> None:
     """Run a command; an error that the user can mend is one line, and the exit status 2."""
+    escape_output()
     try:
         refuse_empty_paths(arguments)
         with stoppable("oven"):

@@ -11,7 +11,7 @@ from vision_features.__about__ import __version__
 from wary_files.errors import line_of
 from wary_files.folders import refuse_empty_paths, refuse_over_inputs, require_ending
 from wary_files.stopping import stoppable
-from wary_files.text import number_of, printable
+from wary_files.text import escape_output, number_of, printable
 
 
 def _embed(options: argparse.Namespace) -> int:
@@ -100,6 +100,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; an error that the user can fix is one line, and the exit status 2."""
+    escape_output()
     try:
         refuse_empty_paths(arguments)
         options = parser().parse_args(arguments)

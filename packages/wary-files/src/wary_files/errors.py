@@ -86,6 +86,9 @@ def line_of(error: BaseException) -> str:
         advice = "; ask its owner for the right, or use a copy or folder of your own" if denied else ""
         second = "" if error.filename2 is None else f" -> {error.filename2}"
         return " ".join(f"{error.filename}{second}: {error.strerror}{advice}".split())
+    if isinstance(error, UnicodeEncodeError):
+        letters = error.object[error.start : error.end]
+        return f"{letters!a:.60} cannot be written as {error.encoding}: name it in a UTF-8 locale, as by LC_ALL=C.UTF-8"
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 from unicodedata import category
@@ -42,6 +45,26 @@ def number_of(number: int, single: str, several: str = "") -> str:
         ('1 label is', '1,200 labels')
     """
     return f"{number:,} {single if number == 1 else several or single + 's'}"
+
+
+def utf8_name(name: str) -> str:
+    """Return a file's name as UTF-8 has it, in a locale of another encoding, too; any other name as it is.
+
+    Example:
+        >>> utf8_name("owl.png")
+        'owl.png'
+    """
+    try:
+        return os.fsencode(name).decode("utf-8")
+    except UnicodeError:
+        return name
+
+
+def escape_output() -> None:
+    """Let standard output and errors show letters that the locale's encoding lacks as escapes, not end the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def comma_hint(text: object) -> str:

@@ -108,6 +108,10 @@ def make_request(
         if output is None
         else Path(output)
     )
+    if any("\ud800" <= letter <= "\udfff" for letter in str(folder)):
+        raise UsageError(
+            f"output {str(folder)!r}: this locale cannot read the name; set a UTF-8 locale, as by LC_ALL=C.UTF-8"
+        )
     if printable(str(folder)) != str(folder):
         raise UsageError(f"output {str(folder)!r}: expected a folder's name without control characters")
     return RunRequest(list(benchmarks.values()), encoder_or_spec, folder, how)

@@ -18,6 +18,7 @@ from gate_data.readers.source import readable
 from gate_data.readers.splits import spread
 from wary_files.durable import replacing
 from wary_files.errors import DataError, StorageError, UsageError, whole_numbers
+from wary_files.text import utf8_name
 
 if TYPE_CHECKING:
     from vision_features.encoders.encoder import Encoder
@@ -88,7 +89,7 @@ def embed(
         rows = encode_pictures(
             cache, loaded, pictures, "pooled", "images", batch_size, progress, transform=loaded.transform
         )[:]
-    columns = {"files": [described(file) for file in files], "splits": splits, "labels": labels}
+    columns = {"files": [utf8_name(described(file)) for file in files], "splits": splits, "labels": labels}
     filled = {name: values for name, values in columns.items() if any(value != "" for value in values)}
     try:
         _write(path, np.asarray(rows.float()), filled)

@@ -209,7 +209,7 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO, further: 
     """
     import csv
 
-    from wary_files.text import inert
+    from wary_files.text import inert, utf8_name
 
     writer = csv.writer(file, lineterminator="\n")
     numbers = range(1, top + 1)
@@ -224,7 +224,7 @@ def write_csv(predicted: Iterable[Prediction], top: int, file: TextIO, further: 
             "none_of_these": "" if none is None else str(none).lower(),
         }
         shown += [""] * (2 * top - len(shown)) + [values[name] for name in further]
-        writer.writerow([inert(prediction.file), *shown, inert(prediction.error)])
+        writer.writerow([inert(utf8_name(prediction.file)), *shown, inert(prediction.error)])
         failed += bool(prediction.error)
     return failed
 
@@ -233,10 +233,13 @@ def write_json_lines(predicted: Iterable[Prediction], file: TextIO) -> int:
     """A JSON object per line. Returns how many could not be read."""
     import json
 
+    from wary_files.text import utf8_name
+
     failed = 0
     for prediction in predicted:
-        record: dict[str, Any] = {"file": prediction.file, "error": prediction.error} if prediction.error else {
-            "file": prediction.file,
+        name = utf8_name(prediction.file)
+        record: dict[str, Any] = {"file": name, "error": prediction.error} if prediction.error else {
+            "file": name,
             "classes": list(prediction.classes),
             "probabilities": [round(value, 6) for value in prediction.probabilities],
         }  # fmt: skip
