@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 
+from wary_files.deep_colours import has_deep_colours, is_nearly_black
 from wary_files.limits import within
 
 if TYPE_CHECKING:
@@ -46,12 +47,15 @@ def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False
         with _opened(source) as opened:
             _check_size(opened.width * opened.height, called)
             _refuse_misread(opened, called)
+            has_16_bits = has_deep_colours(opened)
             if _animated(opened):
                 warnings.warn(AnimatedPictureWarning(f"{called} has several frames: the first is used"), stacklevel=2)
                 opened.seek(0)
             if plain:
                 return np.array(opened.convert("RGB"))
             ImageOps.exif_transpose(opened, in_place=True)
+            if has_16_bits and is_nearly_black(opened):
+                _log.warning("%s has colours of at most 12 bits in 16: it is nearly black", called)
             return np.array(_to_rgb(opened, called))
     except (FileNotFoundError, PictureRefusedError):
         raise

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wary_files.deep_colours import has_deep_colours, is_nearly_black
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -66,8 +68,11 @@ def _decoded(path: Path) -> Image.Image:
             raise ValueError("a TIFF of 16 bits that holds each colour by itself, unpacked")
         if 2 in tags.get(339, ()) and 8 in tags.get(258, ()):  # Pillow shows a negative value as a bright one
             raise ValueError("a TIFF of signed values of 8 bits: convert it to 0 to 255 first")
+        has_16_bits = has_deep_colours(opened)
         ImageOps.exif_transpose(opened, in_place=True)
         image: Image.Image = opened
+        if has_16_bits and is_nearly_black(image):
+            _LOG.warning("%s has colours of at most 12 bits in 16: it is nearly black", path)
         if image.mode.startswith("I;16") or image.mode in ("I", "F"):
             values = np.asarray(image)
             if image.mode != "F" and 0 < (high := int(values.max())) < 4096:

@@ -19,6 +19,7 @@ from gate_data.readers.large import fitting
 from gate_data.readers.opening import open_unlimited
 from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
 from gate_data.request import Size, height_width
+from wary_files.deep_colours import has_deep_colours, is_nearly_black
 from wary_files.limits import reading, refuse_special
 
 _LOG = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ def decode(
     with reading(described(file), "an image"), open_picture(file, held) as opened:
         size = opened.size
         refuse_misread(opened, described(file))
+        has_16_bits = has_deep_colours(opened)
         longer = None if side is None or isinstance(source, Cut) else max(height_width(side))
         fitted = fitting(opened, file, held, longer)
         if fitted.size == size:
@@ -72,6 +74,8 @@ def decode(
         if isinstance(source, Cut) and opened.format != "TIFF" and fitted.getexif().get(_ORIENTATION, 1) in _TURNED:
             size = size[::-1]  # of TIFF, Pillow gives the upright image's
         ImageOps.exif_transpose(fitted, in_place=True)  # a copy costs 5 % of a PNG file's decoding
+        if has_16_bits and is_nearly_black(fitted):
+            _note(described(file), "has colours of at most 12 bits and declares 16: it is nearly black")
         image = _to_rgb(fitted, file, transparency)
     return _inside(image, source, size) if isinstance(source, Cut) else image
 
