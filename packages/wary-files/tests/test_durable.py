@@ -255,6 +255,33 @@ def test_long_names_are_written_as_others(tmp_path: Path, name: str) -> None:
     assert names(tmp_path) == sorted([name, f"x{name[1:]}"])
 
 
+def test_what_a_killed_writer_left_goes_with_the_next_and_what_others_write_stays(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from wary_files.durable import opened_whole\n"
+        "with opened_whole(Path(sys.argv[1])) as file:\n"
+        "    file.write('half')\n"
+        "    file.flush()\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(table)], check=False)
+    (left,) = names(tmp_path)
+    assert left.startswith(".table.csv.")
+    (tmp_path / ".table.csv.0a1b2c3d").write_text("a user's")
+    (tmp_path / f"{left[:-8]}00000000").symlink_to(tmp_path / "elsewhere")
+    with opened_whole(table) as file:
+        file.write("whole")
+        inner = set(names(tmp_path))
+        with opened_whole(table) as other:
+            other.write("also")
+            assert inner < set(names(tmp_path))
+    assert left not in names(tmp_path)
+    assert names(tmp_path) == [".table.csv.0a1b2c3d", f"{left[:-8]}00000000", "table.csv"]
+    assert table.read_text() == "whole"
+
+
 def test_a_full_disk_is_told_with_the_tables_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")

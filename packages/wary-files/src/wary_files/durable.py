@@ -8,12 +8,14 @@ import functools
 import inspect
 import os
 import platform
+import re
 import secrets
 import shutil
 import stat
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -70,15 +72,55 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+_MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
+_in_hand: set[str] = set()
+"""Names that this process is writing under now."""
+
+
+def _beside(path: Path) -> Path:
+    """A drawn name next to a file, which says which process of which machine writes there."""
+    return path.with_name(f".{path.name[:50]}.{_MACHINE}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def clear_killed(path: Path) -> None:
+    """Remove what killed processes of this machine were writing in place of a file.
+
+    Example:
+        >>> clear_killed(Path("no-such-folder") / "table.csv")
+    """
+    form = re.compile(re.escape(f".{path.name[:50]}.{_MACHINE}-") + r"([0-9]+)-[0-9a-f]{8}")
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            written = form.fullmatch(entry.name)
+            if written and entry.is_file(follow_symlinks=False) and not _is_written(entry.name, int(written[1])):
+                Path(entry.path).unlink(missing_ok=True)
+
+
+def _is_written(name: str, process: int) -> bool:
+    """Whether the process that drew a name is still there; our own number may have been a killed one's."""
+    if process == os.getpid():
+        return name in _in_hand
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 @contextmanager
-def replacing(path: Path, *, alone: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, alone: bool = False, named: bool = False) -> Iterator[Path]:
     """Give a path beside a file, and let what the block writes there take the file's place when it ends.
 
     A reader sees the old file or the new one, whole, also after a loss of power. The path's name is drawn, so that no
     link in a stranger's folder lies there. Where the block fails, the file stays as it was and the path is gone.
 
     With ``alone``, for a caller that holds the folder's lock, the name is ``NAME.partial``: what a killed writer left
-    there, or a link, is removed first.
+    there, or a link, is removed first. With ``named``, for a path that the user has named, what killed processes were
+    writing in its place is removed first.
 
     Raises:
         OSError: the disk is full, closed or broken.
@@ -93,9 +135,12 @@ def replacing(path: Path, *, alone: bool = False) -> Iterator[Path]:
         >>> card.read_text(), len(list(card.parent.iterdir()))
         ('{}', 1)
     """
-    new = path.with_name(f"{path.name}.partial" if alone else f".{path.name[:60]}.{secrets.token_hex(4)}")
+    new = path.with_name(f"{path.name}.partial") if alone else _beside(path)
     if alone:
         new.unlink(missing_ok=True)
+    if named:
+        clear_killed(path)
+    _in_hand.add(new.name)
     try:
         yield new
         with new.open("rb+") as file:
@@ -107,6 +152,8 @@ def replacing(path: Path, *, alone: bool = False) -> Iterator[Path]:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+    finally:
+        _in_hand.discard(new.name)
 
 
 def write_whole(path: Path, content: bytes, *, follow: bool = False, alone: bool = False) -> None:
@@ -129,7 +176,7 @@ def write_whole(path: Path, content: bytes, *, follow: bool = False, alone: bool
         return
     path = path.resolve() if follow and path.is_symlink() else path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path, alone=alone) as new, new.open("xb") as file:
+    with replacing(path, alone=alone, named=follow) as new, new.open("xb") as file:
         file.write(content)
 
 
@@ -147,7 +194,7 @@ def write_new(path: Path, content: bytes) -> None:
         >>> card.read_bytes()
         b'{}'
     """
-    new = path.with_name(f".{path.name[:60]}.{secrets.token_hex(4)}")
+    new = _beside(path)
     try:
         with new.open("xb") as file:
             file.write(content)
@@ -188,7 +235,7 @@ def opened_whole(path: Path) -> Iterator[TextIO]:
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file
         return
-    with naming(path), replacing(path) as new, new.open("x", encoding="utf-8", newline="") as file:
+    with naming(path), replacing(path, named=True) as new, new.open("x", encoding="utf-8", newline="") as file:
         yield file
 
 

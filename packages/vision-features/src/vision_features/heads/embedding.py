@@ -146,7 +146,7 @@ def _text(value: Any) -> Any:
 
 
 def _write(path: Path, features: np.ndarray, columns: dict[str, list[Any]]) -> None:
-    with replacing(path) as new, new.open("xb") as file:
+    with replacing(path, named=True) as new, new.open("xb") as file:
         if path.suffix == ".npz":
             arrays: Any = {"features": features, **{name: np.asarray(values) for name, values in columns.items()}}
             np.savez(file, **arrays)
