@@ -90,7 +90,7 @@ def test_everything_that_reads_the_run_tells_it(
     assert items is not None
     assert json.loads((few.folder / "manifest.json").read_text())["identity"]["items"] == items.digest
     assert all(result.settings["items"] == items.digest for result in few)
-    with pytest.raises(UsageError, match="holds a run with items None"):
+    with pytest.raises(UsageError, match="holds a run without items, not with items"):
         scored(runs[5], 5, items=chosen)
     with pytest.raises(UsageError, match=r"faces cannot be compared: items is None in .* and "):
         gate_runner.compare(runs[0], few)

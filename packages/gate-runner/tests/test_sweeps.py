@@ -228,7 +228,7 @@ def test_a_killed_sweep_goes_on_and_a_failed_unit_does_not_end_the_others(
 
 
 def test_another_probe_or_limit_needs_another_folder(filled: Path) -> None:
-    with pytest.raises(UsageError, match="probe None, not 'clap'"):
+    with pytest.raises(UsageError, match="without probe, not with probe 'clap'"):
         swept(filled, probe="clap")
     with pytest.raises(UsageError, match="limit 48, not 24"):
         swept(filled, limit=24)

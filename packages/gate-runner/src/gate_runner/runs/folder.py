@@ -198,9 +198,7 @@ class RunFolder:
                         f"{self.path} holds a run of {identity[key].get('spec')!r} with other source files, tokenizer "
                         "or configuration (field code): choose another --output"
                     )
-                raise UsageError(
-                    f"{self.path} holds a run with {key} {first!r}, not {second!r}; choose another --output"
-                )
+                raise UsageError(f"{self.path} holds a run {_otherwise(key, first, second)}; choose another --output")
         try:
             same = not (before and now) or agree(before, now)
         except (TypeError, AttributeError) as error:
@@ -220,6 +218,13 @@ class RunFolder:
             return {}, []
         manifest = read_manifest(path)
         return dict(manifest["identity"]), list(manifest["runs"])
+
+
+def _otherwise(key: str, first: Any, second: Any) -> str:
+    """Say what differs: a setting that is left out has no value."""
+    if first is None:
+        return f"without {key}, not with {key} {second!r}"
+    return f"with {key} {first!r}, not {'without it' if second is None else repr(second)}"
 
 
 class _Encoder(BaseModel):
