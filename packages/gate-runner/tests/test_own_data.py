@@ -473,6 +473,25 @@ def test_clips_in_folders_and_in_a_table(tmp_path: Path) -> None:
     assert result.status == "ok", result.reason
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--encoder", "no-such"], "unknown encoder 'no-such'"),
+        (["--encoder", "open_clip:no-such/random"], "unknown open_clip model 'no-such'"),
+        (["--setting", "no_such=1"], "unknown setting 'no_such'"),
+    ],
+)
+def test_a_folder_stays_as_it_was_if_the_encoder_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    folders(tmp_path / "d")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SystemExit):
+        main(["run", "--data", str(tmp_path / "d"), "--output", str(tmp_path / "o"), *words])
+    assert message in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_what_cannot_be_read_is_left_out_and_listed_on_request(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -483,6 +502,8 @@ def test_what_cannot_be_read_is_left_out_and_listed_on_request(
     path = toml(tmp_path, '[benchmark]\nid = "s"\n[data]\nkind = "folders"\nroot = "d"\n')
     (result,) = gate_runner.run(str(path), output=tmp_path / "a", show=False)
     assert result.status == "failed"
+    with pytest.raises(UsageError, match="holds a run without skip_unreadable, not with skip_unreadable True; choose"):
+        gate_runner.run(str(path), output=tmp_path / "a", skip_unreadable=True, show=False)
     (result,) = gate_runner.run(str(path), output=tmp_path / "b", skip_unreadable=True, show=False)
     assert result.status == "ok", result.reason
     assert sum(result.data[name] for name in ("train", "validation", "test")) == 33

@@ -74,17 +74,35 @@ def run(
     Image classification can be swept: --shots, --tune, --init and --knowledge take several values with
     commas between, as the packs icinw and micro/icinw do where nothing is said.
     """
-    names = [*(names or []), *([own_folder(data, output)] if data is not None else [])]
-    if not names and config is None:
+    if not names and config is None and data is None:
         raise UsageError("name a pack or a benchmark (gate-runner ls packs), or a folder of your own with --data")
+    source = context.get_parameter_source("encoder")
+    if models is not None and (output is None or (source is not None and source.name != "DEFAULT")):
+        raise UsageError("--models brings encoders of its own: give --output FOLDER, and leave --encoder out")
+    listed, made = list(names or []), None
+    if data is not None:
+        if models is None:  # what is misspelt is refused before a file is written
+            requested(context, config, listed, encoder, output, options, setting or ())
+        made = None if (data / "benchmark.toml").is_file() else data / "benchmark.toml"
+        listed.append(own_folder(data, output))
     if models is None:
-        request = requested(context, config, names, encoder, output, options, setting or ())
-        carried = [_carried_out(request, tracker or [], json=json)]
+        request = requested(context, config, listed, encoder, output, options, setting or ())
+        try:
+            carried = [_carried_out(request, tracker or [], json=json)]
+        except UsageError as error:
+            is_of_data = isinstance(error, DataError)  # which the file may be corrected for
+            if (
+                made is not None
+                and made.is_file()
+                and not is_of_data
+                and not (request.output / "manifest.json").exists()
+            ):
+                made.unlink()
+                echo(f"removed {made} again: nothing was run", err=True)
+            raise
     else:
-        source = context.get_parameter_source("encoder")
-        if output is None or (source is not None and source.name != "DEFAULT"):
-            raise UsageError("--models brings encoders of its own: give --output FOLDER, and leave --encoder out")
-        carried = _each_model(context, models, config, names, output, options, setting or (), tracker or [], json)
+        assert output is not None  # see above
+        carried = _each_model(context, models, config, listed, output, options, setting or (), tracker or [], json)
     if json:
         echo_json(carried[0] if models is None else carried)
     if any(result["status"] == "failed" for row in carried for result in row["results"]) or any(
