@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 from importlib.util import find_spec
@@ -73,6 +74,26 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
-        gc.freeze()
+        _pass_by()
         gc.enable()
+
+
+_MANY = 100
+_imported = 0
+
+
+def _pass_by() -> None:
+    global _imported
+    gc.collect()
+    gc.freeze()
+    _imported = len(sys.modules)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None, object, object]:
+    """Libraries that a test imports stay, too: each collection that a run asks for takes 0.3 s of them."""
+    try:
+        return (yield)
+    finally:
+        if len(sys.modules) > _imported + _MANY:
+            _pass_by()
