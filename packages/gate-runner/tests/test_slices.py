@@ -24,6 +24,7 @@ from gate_runner.reports import report
 from gate_runner.reports.contents import gather
 from gate_runner.runs.slicing import few_groups, from_rows
 from gate_runner.runs.stored import read_run, read_runs
+from gate_runner.settings import Settings
 from gate_runner.tasks.registry import task_types
 
 TEXT = """[benchmark]
@@ -38,6 +39,7 @@ column = "split"
 [slices]
 {slices}
 """
+LAST = Settings(readout=("last",))
 
 
 def written(folder: Path, slices: str, group: str = "") -> Path:
@@ -156,7 +158,7 @@ def test_choices_reports_and_power_draw_groups(pets: Path, monkeypatch: pytest.M
 
 def test_a_choice_of_grouped_images_names_the_groups(pets: Path) -> None:
     file = written(pets, 'columns = ["camera"]', group="patient")
-    chosen = gate_runner.choose(str(file), ["micro-clip", "micro-clip/random"], pets / "choice")
+    chosen = gate_runner.choose(str(file), ["micro-clip", "micro-clip/random"], pets / "choice", LAST)
     assert any("Tests exchange, and intervals draw, 23 whole groups." in line for line in chosen.sentences)
 
 
@@ -169,7 +171,7 @@ def test_groups_too_few_for_any_test_are_told(pets: Path) -> None:
     lines = (pets / "pets.csv").read_text()
     (pets / "pets.csv").write_text(re.sub(r"test(\d+),(\d+)$", _one_of_three, lines, flags=re.M))
     file = written(pets, 'columns = ["camera"]', group="patient")
-    chosen = gate_runner.choose(str(file), ["micro-clip", "micro-clip/random"], pets / "choice")
+    chosen = gate_runner.choose(str(file), ["micro-clip", "micro-clip/random"], pets / "choice", LAST)
     line = "with 3 groups no paired test can have p below 0.25: at least 6 are needed"
     assert any(line in sentence for sentence in chosen.sentences)
     run_folder = next(path.parent for path in (pets / "choice").glob("*/manifest.json"))
@@ -327,12 +329,12 @@ def test_folders_are_slices_and_levels_that_lack_are_named(tmp_path: Path) -> No
 
 @pytest.fixture
 def shown_twice(tmp_path: Path) -> Path:
-    """Eight images of each of 24 patients, who look like themselves; their labels are a coin's."""
+    """Four images of each of 24 patients, who look like themselves; their labels are a coin's."""
     rng = np.random.default_rng(0)
     lines = ["file,label,split,camera,patient,number"]
     for patient in range(24):
         look = rng.integers(40, 215, (4, 4, 3))
-        for shot in range(8):
+        for shot in range(4):
             pixels = (np.kron(look, np.ones((8, 8, 1))) + rng.normal(0, 10, (32, 32, 3))).clip(0, 255)
             name = f"{patient}-{shot}.png"
             Image.fromarray(pixels.astype(np.uint8)).save(tmp_path / name)
