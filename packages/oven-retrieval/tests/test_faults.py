@@ -59,8 +59,15 @@ OPERATIONS = {
 AFTER = {"add": ["2", "3", "4"], "overwrite": ["7"]}
 
 
-@pytest.mark.parametrize("exchanges", [True, False], ids=["exchange", "two renames"])
-@pytest.mark.parametrize("name", ["add", pytest.param("overwrite", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("name", "exchanges"),
+    [
+        pytest.param("add", True, id="add-exchange"),
+        pytest.param("overwrite", False, id="overwrite-two renames", marks=pytest.mark.long),
+        pytest.param("add", False, id="add-two renames", marks=pytest.mark.again),
+        pytest.param("overwrite", True, id="overwrite-exchange", marks=pytest.mark.again),
+    ],
+)
 def test_killed_at_every_call_and_power_lost_the_old_or_the_new_state_is_whole(memory, monkeypatch, name, exchanges):
     def work(path):
         OPERATIONS[name](KnowledgeBase(path))
