@@ -298,6 +298,44 @@ def test_images_for_weights_in_a_file_are_prepared_as_for_the_published_weights_
             load_encoder(f"open_clip:tiny-openai/{tmp_path}/w.pt")
 
 
+@pytest.mark.parametrize(
+    ("part", "message"), [("mean", "mean .0.48.*, not .0.5, 0.5, 0.5."), ("crop", "the transform")]
+)
+def test_a_head_of_images_that_were_prepared_otherwise_for_a_file_of_weights_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, message: str
+) -> None:
+    """As such heads were saved when open_clip's default was taken for every file."""
+    import json
+
+    import open_clip
+
+    from vision_adapters.heads import fixed_head
+    from vision_features.encoders import open_clip_models
+    from vision_features.heads.saved import KeptHead, load_head, save_head
+
+    config = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 2, "width": 32, "head_width": 16, "patch_size": 8},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2},
+    }
+    (tmp_path / "tiny-prepared.json").write_text(json.dumps(config))
+    open_clip.add_model_config(tmp_path / "tiny-prepared.json")
+    torch.save(open_clip.create_model("tiny-prepared").state_dict(), tmp_path / "w.pt")
+    stated = {"mean": [0.5] * 3, "std": [0.5] * 3} if part == "mean" else {"resize_mode": "squash"}
+    (tmp_path / "open_clip_config.json").write_text(json.dumps({"preprocess_cfg": stated}))
+    spec = f"open_clip:tiny-prepared/{tmp_path}/w.pt"
+    with monkeypatch.context() as patched:
+        patched.setattr(open_clip_models, "_preparation_of_file", lambda *_: {})
+        encoder = load_encoder(spec)
+    assert encoder.mean == CLIP_MEAN
+    assert encoder.transform is not None
+    head = KeptHead(fixed_head(torch.rand(2, 16), torch.rand(2), "raw"), "projected", ("a {}.",))
+    about = {"classes": ["cat", "dog"], "transform": encoder.transform.description}
+    save_head(head, encoder, tmp_path / "head", about, start=encoder.fingerprint())
+    with pytest.raises(EncoderError, match=rf"was adapted on images with .*{message}.*: probabilities would differ"):
+        load_head(tmp_path / "head", encoder=spec, device="cpu")
+
+
 def test_open_clip_from_a_file_equals_the_model_that_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 
