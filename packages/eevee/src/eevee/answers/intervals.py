@@ -17,7 +17,7 @@ from eevee.tables.holdout import ORDERED, folds_of, held_together
 from eevee.tables.standard import standardise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from jaxtyping import Bool, Float, Int
 
@@ -139,13 +139,10 @@ def intervals(
     """
     data = standardise(table)
     own = np.where(data.mask, data.values, np.nan)
-    has = np.array([~np.isnan(rows[:, list(data.columns[b])]).all(axis=1) for b in candidate]).T
     predicted, half = np.empty_like(rows), np.empty_like(rows)
     unlike, beyond, warning_auc = np.empty(len(rows)), np.zeros(len(rows)), float("nan")
     promise = level
-    for pattern in np.unique(has, axis=0):
-        same = np.flatnonzero((has == pattern).all(axis=1))
-        present = tuple(b for b, has_it in zip(candidate, pattern, strict=True) if has_it)
+    for same, present in alike(data, candidate, rows):
         columns = data.metric_columns(present)
         best = _level(own, columns, data.signs)
         new = _level(rows[same], columns, data.signs)
@@ -164,6 +161,23 @@ def intervals(
             out = same[beyond[same] == side]
             half[out] *= max(1.0, wide.quantile / calibration.quantile)
     return Intervals(predicted, half, unlike, beyond, warning_auc, promise)
+
+
+def alike(
+    data: Standardised, candidate: Sequence[int], rows: Float[np.ndarray, "m metrics"]
+) -> Iterator[tuple[Int[np.ndarray, " same"], tuple[int, ...]]]:
+    """Yield the places of rows that have the same benchmarks of a candidate, and these benchmarks."""
+    has = np.array([~np.isnan(rows[:, list(data.columns[b])]).all(axis=1) for b in candidate]).T
+    for pattern in np.unique(has, axis=0):
+        present = tuple(b for b, has_it in zip(candidate, pattern, strict=True) if has_it)
+        yield np.flatnonzero((has == pattern).all(axis=1)), present
+
+
+def filled(
+    data: Standardised, raw: Float[np.ndarray, "m metrics"], predicted: Float[np.ndarray, "m metrics"]
+) -> Float[np.ndarray, "m metrics"]:
+    """Return rows in their own units, with what was predicted where they have nothing."""
+    return np.where(np.isnan(raw), data.decode(predicted), raw)
 
 
 def inside_fold(scorer: Scorer, data: Standardised, candidate: Sequence[int]) -> Fold:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eevee.answers.intervals import SEARCH_CELLS, UNLIKE, intervals
+from eevee.answers.intervals import SEARCH_CELLS, UNLIKE, alike, filled, intervals
 from eevee.answers.scorer_choice import AUTO, resolve_scorer
 from eevee.errors import EeveeError
 from eevee.tables.checking import derived_warning, shares_warning
@@ -166,7 +166,7 @@ def predict(
         table, chosen, meta, data.encode(raw), level=level, holdout=holdout, searched=searched
     )
     measured = ~np.isnan(raw)
-    middle = np.where(measured, raw, data.decode(predicted))
+    middle = filled(data, raw, predicted)
     lower = np.where(measured, raw, data.decode(predicted - half))
     upper = np.where(measured, raw, data.decode(predicted + half))
     together = held_together(table, holdout).groups
@@ -250,10 +250,11 @@ def _mean(
 def _completed(table: ResultTable, chosen: Sequence[int], row: np.ndarray, scorer: Scorer | str) -> np.ndarray:
     """Return a row with what it lacks predicted, as `predict` does, without intervals and notes."""
     data, (meta, _) = standardise(table), resolve_scorer(scorer, table, [tuple(chosen)])
-    known = ~np.isnan(row)
-    present = tuple(at for at in chosen if known[list(data.columns[at])].any())
-    predicted = data.decode(meta.predict(data, present, data.encode(row[None])))[0]
-    return np.where(known, row, predicted)
+    raw = row[None]
+    encoded = data.encode(raw)
+    ((_, present),) = alike(data, chosen, encoded)
+    whole: np.ndarray = filled(data, raw, meta.predict(data, present, encoded))[0]
+    return whole
 
 
 def _only(table: ResultTable, rows: Sequence[int]) -> ResultTable:
