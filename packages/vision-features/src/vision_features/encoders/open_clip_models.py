@@ -51,9 +51,11 @@ def load(spec: EncoderSpec) -> Encoder:
     weights: dict[str, Any] = {"pretrained": spec.weights} if seed is None else drawn
     if seed is None and spec.weights not in tags:
         file = Path(spec.weights)
-        _warn_of_activation(spec, file)
+        config = file.with_name("open_clip_config.json")
+        stated = _stated(config)
+        _warn_of_activation(spec, stated)
         refuse_integers(file, _kinds(file))
-        weights["force_preprocess_cfg"] = _preparation_of_file(spec, file, tags)
+        weights["force_preprocess_cfg"] = _preparation_of_file(spec, config, stated, tags)
     with torch.random.fork_rng(devices=[]), refused_code():
         torch.manual_seed(seed or 0)
         model = open_clip.create_model(spec.name, **weights, force_image_size=spec.pixels)
@@ -64,7 +66,17 @@ def load(spec: EncoderSpec) -> Encoder:
     return encoder
 
 
-def _warn_of_activation(spec: EncoderSpec, file: Path) -> None:
+def _stated(config: Path) -> dict[str, Any]:
+    """Return what a configuration in open_clip's form holds; empty where there is none, or it cannot be read."""
+    try:
+        refuse_special(config)
+        stated = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return stated if isinstance(stated, dict) else {}
+
+
+def _warn_of_activation(spec: EncoderSpec, stated: dict[str, Any]) -> None:
     """Warn where a model has a sibling with QuickGELU: a file of weights does not tell which of the two it is of.
 
     OpenAI's weights and what was fine-tuned from them need QuickGELU; with GELU they load without an error and score
@@ -75,7 +87,7 @@ def _warn_of_activation(spec: EncoderSpec, file: Path) -> None:
     sibling = f"{spec.name}-quickgelu"
     if sibling not in open_clip.list_models() or (open_clip.get_model_config(spec.name) or {}).get("quick_gelu"):
         return
-    quick = _says_quick_gelu(file.with_name("open_clip_config.json"))
+    quick = _says_quick_gelu(stated)
     if quick is False:
         return
     why = (
@@ -97,7 +109,9 @@ _PREPARATION = ("mean", "std", "interpolation", "resize_mode")
 """What images of one size may be prepared by otherwise, as open_clip's configurations call it."""
 
 
-def _preparation_of_file(spec: EncoderSpec, file: Path, tags: Sequence[str]) -> dict[str, Any]:
+def _preparation_of_file(
+    spec: EncoderSpec, config: Path, stated: dict[str, Any], tags: Sequence[str]
+) -> dict[str, Any]:
     """Return how images are prepared for a file of weights, which does not tell it; empty for open_clip's default.
 
     An ``open_clip_config.json`` next to the file decides. Without one, what all published weights of the model agree on
@@ -106,14 +120,13 @@ def _preparation_of_file(spec: EncoderSpec, file: Path, tags: Sequence[str]) -> 
     import open_clip
     from open_clip.transform import PreprocessCfg
 
-    config = file.with_name("open_clip_config.json")
-    if given := _preparation_in(config):
+    if given := _preparation_in(config, stated):
         return given
     default = vars(PreprocessCfg())
     published = {}
     for tag in tags:
-        stated = open_clip.get_pretrained_cfg(spec.name, tag)
-        forms = ((name, stated.get(name) or default[name]) for name in _PREPARATION)
+        of_tag = open_clip.get_pretrained_cfg(spec.name, tag)
+        forms = ((name, of_tag.get(name) or default[name]) for name in _PREPARATION)
         published[tag] = {name: tuple(form) if isinstance(form, list) else form for name, form in forms}
     usual = {name: default[name] for name in _PREPARATION}
     first = next(iter(published.values()), usual)
@@ -132,20 +145,18 @@ def _preparation_of_file(spec: EncoderSpec, file: Path, tags: Sequence[str]) -> 
     return taken
 
 
-def _preparation_in(config: Path) -> dict[str, Any]:
-    """Return what a configuration in open_clip's form says of images; empty where there is none, or it is silent.
+def _preparation_in(config: Path, stated: dict[str, Any]) -> dict[str, Any]:
+    """Return what a configuration in open_clip's form says of images; empty where it is silent.
 
     Raises:
         EncoderError: values that cannot be; shows the file and the value.
     """
     from open_clip.transform import PreprocessCfg
 
-    try:
-        refuse_special(config)
-        stated = json.loads(config.read_text(encoding="utf-8"))["preprocess_cfg"]
-        given = {name: stated[name] for name in _PREPARATION if stated.get(name) is not None}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    of_images = stated.get("preprocess_cfg")
+    if not isinstance(of_images, dict):
         return {}
+    given = {name: of_images[name] for name in _PREPARATION if of_images.get(name) is not None}
     default = vars(PreprocessCfg())
     allowed = {"interpolation": ("bicubic", "bilinear", "random"), "resize_mode": ("shortest", "longest", "squash")}
     for name, value in given.items():
@@ -183,13 +194,10 @@ def _kinds(file: Path) -> dict[str, str]:
     return {str(name): str(value.dtype) for name, value in items if isinstance(value, Tensor)}
 
 
-def _says_quick_gelu(config: Path) -> bool | None:
-    """Return what a configuration in open_clip's form says; None where there is none, or it does not say it."""
-    try:
-        refuse_special(config)
-        quick = json.loads(config.read_text(encoding="utf-8"))["model_cfg"].get("quick_gelu")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
+def _says_quick_gelu(stated: dict[str, Any]) -> bool | None:
+    """Return what a configuration in open_clip's form says; None where it does not say it."""
+    of_model = stated.get("model_cfg")
+    quick = of_model.get("quick_gelu") if isinstance(of_model, dict) else None
     return quick if isinstance(quick, bool) else None
 
 
