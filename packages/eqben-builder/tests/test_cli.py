@@ -246,7 +246,7 @@ def test_a_terminal_obeys_no_caption_id_or_subset(here, capsys):
         (["score", "flat", *encoder, "--blind", "--page", "results.html"], "fine\\u202egnorw"),
         (["review", "flat", "review.html"], "5 pairs in review.html"),
         (["verify", "pairs"], "\\x1b[2J"),
-        (["score", "sugarcrepe", *encoder, "--data-root", "."], "images are missing (val2017/\\x1b[2J"),
+        (["score", "sugarcrepe", *encoder, "--data-root", "."], "image is missing (val2017/\\x1b[2J"),
         (["convert", "flat", f"{ODD[:4]}out"], "parquet in \\x1b[2Jout"),
         (["convert", f"{ODD}nowhere", "out"], "\\x1b[2J"),
         (["score", f"{ODD}", *encoder], "\\x1b[2J"),
