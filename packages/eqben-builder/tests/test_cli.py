@@ -86,6 +86,17 @@ def test_pairs_are_built_checked_converted_and_scored(here, capsys):
     assert np.load(here / "s.npz")["scores"].shape == (5, 2, 2)
 
 
+def test_the_interval_of_foils_that_are_all_told_apart_has_a_width(here, capsys):
+    """It was 1.000 to 1.000 of three rows, where --scale gave Wilson's."""
+    Image.new("RGB", (8, 8)).save(here / "v.png")
+    row = {"image_file": "v.png", "caption": "There is a cat.", "foil": "There is a dog."}
+    (here / "existence.json").write_text(json.dumps({str(number): row for number in range(3)}))
+    np.savez(here / "s.npz", scores=np.array([[0.9, 0.1]] * 3))
+    status, out, _ = call(capsys, "score", "existence.json", "--scores", "s.npz")
+    assert status == 0
+    assert "pairwise      1.000 (0.439, 1.000)" in out
+
+
 def test_a_page_takes_the_place_of_nothing_else(here, capsys):
     call(capsys, "build", "micro", "pairs", "--pairs", 1, "--size", 32, "--workers", 1)
     content = (here / "pairs" / "pairs.jsonl").read_bytes()

@@ -228,6 +228,7 @@ def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:
     import numpy as np
 
     from eqben_builder.scoring import valse_scores
+    from eqben_builder.scoring.intervals import share_of
 
     if scale is not None:
         if scale not in ("probability", "calibrated"):
@@ -241,10 +242,9 @@ def _show_foils(s: NDArray[np.float64], scale: str | None, seed: int) -> None:
         cuts = ", ".join(f"{cut:.4g}" for cut in measures.thresholds)
         say(f"min(p_c, p_f) {measures.smaller:.3f}; thresholds {cuts}; {len(s)} rows, {measures.ties} ties")
         return
-    right = s[:, 0] > s[:, 1]
-    draws = np.random.default_rng(seed).binomial(len(s), right.mean(), 1000) / len(s)
-    low, high = np.quantile(draws, (0.025, 0.975))
-    say(f"{'pairwise':<14}{right.mean():.3f} ({low:.3f}, {high:.3f})  chance 0.500; {len(s)} rows")
+    right = float((s[:, 0] > s[:, 1]).mean())
+    draws = np.random.default_rng(seed).binomial(len(s), right, 1000) / len(s)
+    say(f"{'pairwise':<14}{_said(share_of(right, draws, 0.5, len(s), 0.025))}  chance 0.500; {len(s)} rows")
     say("accuracy and min(p_c, p_f) need a threshold: give --scale probability or --scale calibrated")
 
 
