@@ -259,6 +259,14 @@ def test_broken_shards_are_refused(tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="is no parquet file"):
         list(read_any(path))
+    path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    with pytest.raises(ValueError, match=r"x\.parquet is no parquet file"):
+        list(read_any(path))
+    pairs = {"image_0": [b"x"], "image_1": [b"x"], "caption_0": ["wrong letters"], "caption_1": ["b"]}
+    pyarrow.parquet.write_table(pyarrow.table(pairs), path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"wrong letters", b"wrong \xff\xfetters"))
+    with pytest.raises(ValueError, match=r"x\.parquet cannot be read"):
+        list(read_any(path))
     pyarrow.parquet.write_table(pyarrow.table({"image_0": [1], "caption_0": ["a"]}), path)
     with pytest.raises(ValueError, match="no column image_1, caption_1; there are caption_0, image_0"):
         list(read_any(path))

@@ -88,8 +88,10 @@ def read_parquet(paths: list[Path]) -> Iterator[PairRow]:
     for path in sorted(paths):
         try:
             file = pa.parquet.ParquetFile(path)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{path} is no parquet file: {error}") from error
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, FileNotFoundError | PermissionError):
+                raise
+            raise ValueError(f"{path} is no parquet file: {' '.join(str(error).split())}") from error
         with file:
             names = set(file.schema_arrow.names)
             missing = [name for name in ("image_0", "image_1", "caption_0", "caption_1") if name not in names]
@@ -119,7 +121,7 @@ def listed(tables: Iterable[Any], path: Path) -> Iterator[dict[str, Any]]:
     try:
         for table in tables:
             yield from table.to_pylist()
-    except (_pyarrow().ArrowException, OSError, OverflowError) as error:
+    except (_pyarrow().ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from error
 
 
