@@ -223,6 +223,22 @@ def test_dicom_is_shown_in_its_window(tmp_path: Path) -> None:
     assert np.abs(np.asarray(decode(str(path)))[..., 0] - EIGHT).max() <= 1
 
 
+@pytest.mark.parametrize("function", ["LINEAR", "LINEAR_EXACT", "SIGMOID"])
+def test_a_window_of_falling_values_is_no_negative(tmp_path: Path, function: str) -> None:
+    """With a slope below 0, what is above the window came out black, and what is below it white."""
+    path, window = tmp_path / "a.dcm", {"WindowCenter": "40", "WindowWidth": "400", "VOILUTFunction": function}
+    dicom(path, VALUES, **window, RescaleSlope="1", RescaleIntercept="-2000")
+    rising = np.asarray(decode(str(path)))
+    dicom(path, 4000 - VALUES.clip(0, 4000), **window, RescaleSlope="-1", RescaleIntercept="2000")
+    assert np.abs(np.asarray(decode(str(path))).astype(int) - rising).max() <= 1
+    assert len(np.unique(rising)) > 1
+
+
+def test_a_slope_without_an_intercept_scales_neither_values_nor_their_range(tmp_path: Path) -> None:
+    dicom(tmp_path / "a.dcm", VALUES, RescaleSlope="2")
+    assert np.array_equal(np.asarray(decode(str(tmp_path / "a.dcm")))[..., 0], EIGHT)
+
+
 @pytest.mark.parametrize("groups", ["SharedFunctionalGroupsSequence", "PerFrameFunctionalGroupsSequence"])
 def test_a_window_of_frames_is_that_of_the_file_itself(tmp_path: Path, groups: str) -> None:
     """Enhanced CT and MR have it in groups; it was passed over, and stored bits were shown as they are."""

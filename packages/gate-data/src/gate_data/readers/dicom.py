@@ -61,6 +61,8 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     if not (math.isfinite(high - low) and high > low):
         raise DataError(f"{name} has values from {low:g} to {high:g}")
     values = processing.apply_modality_lut(pixels, content)
+    if _is_turned(content):  # pydicom then gives what is above the window the range's lower end
+        low, high = high, low
     if "WindowCenter" in content or "VOILUTSequence" in content:
         values = processing.apply_voi_lut(values, content, index=0)
     if not np.isfinite(values).all():
@@ -68,6 +70,19 @@ def dicom_picture(file: File, held: bytes | None = None) -> Image.Image:
     shares = (values.astype(np.float64) - low) / (high - low)
     shown = np.rint(255 * shares.clip(0, 1)).astype(np.uint8)
     return Image.fromarray(255 - shown if kind == "MONOCHROME1" else shown)
+
+
+def _is_turned(content: Any) -> bool:
+    """Whether a window is shown by values that fall where the stored ones rise."""
+    tables = content.get("VOILUTSequence") or content.get("ModalityLUTSequence")
+    return "WindowCenter" in content and not tables and _rescaling(content)[0] < 0
+
+
+def _rescaling(content: Any) -> tuple[float, float]:
+    """Slope and intercept of stored values; pydicom takes both or neither."""
+    if "RescaleSlope" not in content or "RescaleIntercept" not in content:
+        return 1.0, 0.0
+    return float(content.RescaleSlope), float(content.RescaleIntercept)
 
 
 def _take_from_groups(content: Any) -> None:
@@ -93,7 +108,7 @@ def _range(content: Any) -> tuple[float, float]:
     for table in ("VOILUTSequence", "ModalityLUTSequence"):
         if content.get(table):
             return 0.0, float((1 << int(content[table][0].LUTDescriptor[2])) - 1)
-    bits, slope = int(content.BitsStored), float(content.get("RescaleSlope") or 1)
+    bits, (slope, intercept) = int(content.BitsStored), _rescaling(content)
     least = -(1 << (bits - 1)) if content.PixelRepresentation else 0
-    bounds = [slope * value + float(content.get("RescaleIntercept") or 0) for value in (least, least + (1 << bits) - 1)]
+    bounds = [slope * value + intercept for value in (least, least + (1 << bits) - 1)]
     return min(bounds), max(bounds)
