@@ -574,6 +574,25 @@ def test_videos_without_frames_are_named(name: str, reason: str, tmp_path: Path)
     assert undecodable([Clip(str(path))]) == [0]
 
 
+def test_a_video_that_is_cut_short_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its last frame stood for all that is missing, without a word."""
+    av = pytest.importorskip("av")
+    whole, part = tmp_path / "whole.mkv", tmp_path / "part.mkv"
+    with av.open(str(whole), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt, stream.gop_size = 64, 64, "yuv420p", 5
+        for number in range(90):
+            shade = np.full((64, 64, 3), 10 + 2 * number, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(shade, format="rgb24")))
+        container.mux(stream.encode())
+    assert len(read_clip(Clip(str(whole), 8))) == 8
+    assert not caplog.text
+    content = whole.read_bytes()
+    part.write_bytes(content[: len(content) // 2])
+    assert len(read_clip(Clip(str(part), 8))) == 8
+    assert re.search(r"part\.mkv ends after \d\.\d of 9\.0 s: its last frame stands for the rest", caplog.text)
+
+
 def test_a_video_that_is_none_is_named(tmp_path: Path) -> None:
     pytest.importorskip("av")
     (tmp_path / "a.mp4").write_bytes(b"\x00" * 400)

@@ -12,6 +12,7 @@ from PIL import Image
 
 from gate_data.errors import DataError
 from gate_data.imports import extra
+from gate_data.readers.decode import note
 from gate_data.readers.source import Clip, Member, described, read_bytes
 from wary_files.videos import VIDEO_OPTIONS
 
@@ -38,7 +39,7 @@ def read_clip(clip: Clip) -> list[Image.Image]:
     )
     try:
         with av.open(opened, options=dict(VIDEO_OPTIONS)) as container:
-            return _frames(container, clip.frames)
+            return _frames(container, clip.frames, described(clip))
     except DataError as error:
         raise DataError(f"{described(clip)} {error}") from error
     except (av.FFmpegError, OSError, ValueError, StopIteration, IndexError) as error:
@@ -62,6 +63,8 @@ def undecodable(clips: Sequence[Clip]) -> list[int]:
         return [index for index, bad in enumerate(pool.map(broken, clips)) if bad]
 
 
+_SHORT = 1.0
+"""Seconds without a frame at the end of a video from which on it is taken for cut short."""
 _EMPTY = "holds a video stream without a frame that can be decoded"
 
 
@@ -70,7 +73,7 @@ def library() -> Any:
     return extra("video", "av", "videos need PyAV")
 
 
-def _frames(container: Any, count: int) -> list[Image.Image]:
+def _frames(container: Any, count: int, name: str) -> list[Image.Image]:
     if not container.streams.video:
         raise DataError("holds no video stream, but sound or text; expected frames")
     stream = container.streams.video[0]
@@ -99,5 +102,7 @@ def _frames(container: Any, count: int) -> list[Image.Image]:
                 frame, ahead = sought, next(decoded, None)
         while ahead is not None and ahead.time is not None and ahead.time <= moment:
             frame, ahead = ahead, next(decoded, None)
+        if ahead is None and frame.time is not None and moment - frame.time > _SHORT:
+            note(name, f"ends after {frame.time - start:.1f} of {length:.1f} s: its last frame stands for the rest")
         frames.append(frame.to_image())
     return frames

@@ -75,7 +75,7 @@ def decode(
             size = size[::-1]  # of TIFF, Pillow gives the upright image's
         ImageOps.exif_transpose(fitted, in_place=True)  # a copy costs 5 % of a PNG file's decoding
         if has_16_bits and is_nearly_black(fitted):
-            _note(described(file), "has colours of at most 12 bits and declares 16: it is nearly black")
+            note(described(file), "has colours of at most 12 bits and declares 16: it is nearly black")
         image = _to_rgb(fitted, file, transparency)
     return _inside(image, source, size) if isinstance(source, Cut) else image
 
@@ -140,10 +140,10 @@ def _note_frames(image: Image.Image, file: File) -> None:
         return
     finally:
         image.seek(0)
-    _note(described(file), "has more than one frame: the first is used")
+    note(described(file), "has more than one frame: the first is used")
 
 
-def _note(name: str, remark: str) -> None:
+def note(name: str, remark: str) -> None:
     """Say something of a file, once."""
     if name not in _noted:
         _noted.add(name)
@@ -200,7 +200,7 @@ def _scaled(values: np.ndarray, mode: str, file: File, largest: int) -> Image.Im
         raise DataError(f"{described(file)} has values from {low:g} to {high:g}, expected 0 to {largest}")
     if largest == _SIXTEEN and 0 < high < 4096:
         bits = 8 if high <= 255 else 12
-        _note(
+        note(
             described(file),
             f"has values of {bits} bits and declares 16: it is nearly black (TIFF's MaxSampleValue says {bits})",
         )
