@@ -247,6 +247,18 @@ def test_no_output_takes_the_place_of_an_input(tmp_path: Path, capsys: pytest.Ca
     assert [file.read_text() for file in files] == before
 
 
+def test_a_name_with_a_tab_or_a_line_break_is_one_cell_of_a_line(tmp_path, capsys):
+    """It was two cells, or two lines of a table that others read."""
+    rows = [{"id": "Q1", "name": "A\tB"}, {"id": "Q2", "name": "new\nline"}]
+    (tmp_path / "entities.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "names.txt").write_text("a b\nnew line\n")
+    assert oven("build", str(tmp_path / "entities.jsonl"), "--output", str(tmp_path / "kb")) == 0
+    capsys.readouterr()
+    assert oven("link", str(tmp_path / "names.txt"), "--kb", str(tmp_path / "kb")) == 0
+    cells = [line.split("\t")[:3] for line in capsys.readouterr().out.splitlines()]
+    assert cells == [["a b", "Q1", "A B"], ["new line", "Q2", "new line"]]
+
+
 def test_a_file_without_entities_is_refused_and_a_refused_build_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,7 +79,8 @@ def link(
         for entity in record["entities"]:
             score = _written(entity["step"], entity["score"])
             weak = ["weak"] if entity.get("weak") else []
-            echo("\t".join([query, entity["id"], entity["name"], entity["step"], score, *weak]))
+            identity, name = (" ".join(entity[field].split()) for field in ("id", "name"))
+            echo("\t".join([query, identity, name, entity["step"], score, *weak]))
         if not record["entities"]:
             echo("\t".join([query, "", "", "none", "", record["problem"]]))
 
