@@ -18,7 +18,7 @@ from torch import nn
 
 from vision_adapters import AttentiveHead, HeadClassifier, LinearHead, load_head, save_head, tune, tuning_data
 from vision_adapters.calibration import Calibration
-from vision_adapters.saved import card_digest
+from vision_adapters.saved import card_digest, write_tensors
 from vision_adapters.tuning.baselines import CacheHead
 
 
@@ -181,3 +181,10 @@ def test_a_classifiers_temperature_is_kept(tmp_path: Path) -> None:
     assert calibration == classifier.calibration_
     assert loaded.about["encoder"] == "mine"
     assert np.abs(probabilities.numpy() - classifier.predict_proba(features)).max() < 1e-5
+
+
+def test_weights_are_as_open_to_others_as_any_new_file(tmp_path: Path) -> None:
+    """Safetensors lets nobody but their owner read them, and a colleague could not use a trained encoder."""
+    write_tensors({"weight": torch.zeros(3)}, tmp_path / "a.safetensors")
+    (tmp_path / "card.json").touch()
+    assert (tmp_path / "a.safetensors").stat().st_mode == (tmp_path / "card.json").stat().st_mode

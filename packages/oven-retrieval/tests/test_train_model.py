@@ -144,6 +144,8 @@ def test_a_trained_folder_answers(world, tmp_path, kind, fine_tune):
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
         "entities", "index", "model.json", "model.safetensors"
     ]  # fmt: skip
+    modes = {(tmp_path / "model" / name).stat().st_mode for name in ("model.json", "model.safetensors")}
+    assert len(modes) == 1  # safetensors let nobody but their owner read them
     assert not (tmp_path / "model.work").exists()
     assert any(line.startswith("step 12 of 12: seen") for line in lines)
     assert ("grid search on 96 training questions" in "\n".join(lines)) == (kind != "fusion")

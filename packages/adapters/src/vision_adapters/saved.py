@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -259,6 +260,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
     from safetensors.torch import save_file
 
     path.touch()
+    mode = path.stat().st_mode  # safetensors puts a file in its place that nobody else may read
     try:
         save_file(_apart(tensors), path)
     except SafetensorError as error:  # in whose words the system's number stands
@@ -266,6 +268,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+    path.chmod(stat.S_IMODE(mode))
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

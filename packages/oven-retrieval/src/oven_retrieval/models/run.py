@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -237,7 +238,11 @@ def _finish(
         say=work.say,
         progress=work.progress,
     )
-    safetensors_torch().save_file(parameters, own_file(work.path / WEIGHTS))
+    weights = own_file(work.path / WEIGHTS)
+    weights.touch()
+    mode = weights.stat().st_mode  # safetensors puts a file in its place that nobody else may read
+    safetensors_torch().save_file(parameters, weights)
+    weights.chmod(stat.S_IMODE(mode))
     description = {"kind": KIND, "config": asdict(dual.config), "report": report}
     own_file(work.path / MODEL).write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
     work.path.rename(work.output)
