@@ -152,6 +152,7 @@ def test_names_that_a_plain_locale_lacks_are_shown_or_one_line(
     [
         ("gate_runner.cli", "main", ["run", "micro/digits", "--output", ""]),
         ("gate_runner.cli", "main", ["run", "--data", ""]),
+        ("gate_runner.cli", "main", ["new", ""]),
         ("gate_runner.cli", "main", ["eevee", "select", "gate", "--json="]),
         ("eevee.cli", "main", ["report", "gate", "--output="]),
         ("eqben_builder.cli", "main", ["build", "micro", "--output", ""]),
@@ -175,6 +176,7 @@ def test_an_empty_path_is_one_line_and_nothing_is_written(
     except SystemExit as end:
         status = end.code
     assert status == 2
-    option = next(word for word in arguments if word.startswith("--")).rstrip("=")
-    assert capsys.readouterr().err.endswith(f": {option} is empty; expected a path\n")
+    option = next((word for word in arguments if word.startswith("--")), "").rstrip("=")
+    expected = f"{option} is empty; expected a path" if option else "an argument is empty; expected a name or a path"
+    assert capsys.readouterr().err.endswith(f": {expected}\n")
     assert not list(tmp_path.iterdir())

@@ -96,13 +96,13 @@ def refuse_over_inputs(options: Mapping[str, Any]) -> None:
 
 
 def refuse_empty_paths(arguments: Sequence[str] | None = None) -> None:
-    """Refuse an option of `PATHS` whose value is empty, as an unset variable of a shell leaves it.
+    """Refuse an option of `PATHS`, or an argument without an option, that is empty, as an unset variable leaves it.
 
     Args:
         arguments: of the command line; `sys.argv` without the program by default.
 
     Raises:
-        UsageError: an empty value; shows the option.
+        UsageError: an empty value; shows its option, if it has one.
 
     Example:
         >>> refuse_empty_paths(["run", "--output", ""])
@@ -114,6 +114,8 @@ def refuse_empty_paths(arguments: Sequence[str] | None = None) -> None:
         option = f"--{name}"
         if f"{option}=" in listed or any(pair == (option, "") for pair in itertools.pairwise(listed)):
             raise UsageError(f"{option} is empty; expected a path")
+    if any(value == "" and not before.startswith("-") for before, value in itertools.pairwise(["", *listed])):
+        raise UsageError("an argument is empty; expected a name or a path")
 
 
 def require_ending(option: str, path: Path, *endings: str) -> None:
