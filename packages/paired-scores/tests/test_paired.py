@@ -346,6 +346,13 @@ def test_samples_of_an_impossible_spread_are_refused(spread: float) -> None:
         samples_needed(spread, 0.02)
 
 
+@pytest.mark.parametrize(("spread", "difference"), [(1.0, 1e-200), (1e300, 1e-10)])
+def test_a_difference_that_no_number_of_samples_shows_is_one_line(spread: float, difference: float) -> None:
+    """It was an OverflowError."""
+    with pytest.raises(ValueError, match="is too small for a spread of"):
+        samples_needed(spread, difference)
+
+
 def test_answers_that_are_all_right_do_not_make_one_sample_enough() -> None:
     alone = power_of_outcomes("acc@1", [np.ones(50)])
     assert alone.samples_needed > 50

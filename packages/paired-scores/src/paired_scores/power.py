@@ -18,6 +18,8 @@ __all__ = ["power_of_outcomes", "samples_needed"]
 
 _NORMAL = NormalDist()
 _RESAMPLES = 1000
+_MOST_ROOT = 1e150
+"""Of a number of samples, the root whose square is still a number."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,10 @@ def samples_needed(spread: float, difference: float, *, alpha: float = 0.05, pow
     _check(difference, alpha, power)
     if not spread >= 0 or not math.isfinite(spread):
         raise ValueError(f"the spread must be a finite number of at least 0, not {spread}")
-    return max(1, math.ceil((_reach(alpha, power) * spread / difference) ** 2))
+    root = _reach(alpha, power) * spread / difference
+    if root > _MOST_ROOT:
+        raise ValueError(f"a difference of {difference} is too small for a spread of {spread}: no number tells")
+    return max(1, math.ceil(root**2))
 
 
 def _check(difference: float, alpha: float, power: float) -> None:
