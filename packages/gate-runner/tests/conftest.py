@@ -14,6 +14,7 @@ from eqben_builder.stand_ins import STAND_INS
 from eqben_builder.stand_ins.data import DrawnSet
 from gate_runner import stand_ins
 from gate_runner.choosing import costs
+from gate_runner.tasks import classification
 
 ENCODER = '''
 """Colours and edges in a coarse grid: no weights, no training, and better than nothing."""
@@ -104,6 +105,15 @@ def speeds_of_few_calls() -> Iterator[None]:
     real = costs.speeds
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(costs, "speeds", lambda encoder, batch: real(encoder, min(batch, 2), seconds=0.0))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def estimated_on_two_folds(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A head of few images is scored on five folds, and fitted again for each; test_few_labelled has them all."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name != "test_few_labelled.py":
+            patch.setattr(classification, "UNSEEN_FOLDS", 2)
         yield
 
 

@@ -46,12 +46,8 @@ def digits(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run folders are made where one is; lite:0, which takes long, is as good as not installed.
-
-    Validation scores are estimated again on two folds, not five.
-    """
+    """Run folders are made where one is; lite:0, which takes long, is as good as not installed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gate_runner.tasks.classification.FOLDS", 2)
     monkeypatch.setattr("vision_features.encoders.spec.find_spec", lambda name: None)
 
 

@@ -25,12 +25,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files cannot be
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two runs over folders of classes with such names, whose notes and reasons say them, too.
-
-    Validation scores are estimated again on two folds, not five.
-    """
+    """Two runs over folders of classes with such names, whose notes and reasons say them, too."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gate_runner.tasks.classification.FOLDS", 2)
     images, labels = load_digits(return_X_y=True)
     for number, name in enumerate(CLASSES):
         for row, pixels in enumerate(images[labels == number][:16]):

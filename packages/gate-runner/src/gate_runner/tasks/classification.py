@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from gate_data.data import Split
     from gate_runner.tasks.fitting import Loss
 
+UNSEEN_FOLDS = FOLDS
+"""Folds on which the whole choice of a head of few images is scored."""
+
 
 def run(job: Job) -> Outcome:
     """Chance: the training split's most frequent classes, whatever the image.
@@ -157,8 +160,8 @@ def _unseen(job: Job, known: dict[str, Tensor], labels: Tensor) -> float | None:
 
     A validation score is the best of many on the same images, so it flatters; this one does not.
     """
-    numbers, scores = class_folds(labels, FOLDS, job.seed), torch.empty(len(labels), len(job.data.classes))
-    for fold in range(FOLDS):
+    numbers, scores = class_folds(labels, UNSEEN_FOLDS, job.seed), torch.empty(len(labels), len(job.data.classes))
+    for fold in range(UNSEEN_FOLDS):
         train, test = (numbers != fold).nonzero().flatten(), (numbers == fold).nonzero().flatten()
         if len(test) == 0 or len(torch.unique(labels[train])) < 2:
             return None
