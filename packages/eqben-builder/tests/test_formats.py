@@ -253,6 +253,20 @@ def test_what_is_no_source_is_refused(tmp_path):
             list(read_any(tmp_path / name))
 
 
+def test_the_number_0_is_the_name_of_a_subset_and_an_aspect(tmp_path, rows):
+    """It was "pairs" and no aspect, next to subsets 1, 2, …"""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    write_as(rows, tmp_path / "out", "parquet")
+    (path,) = (tmp_path / "out").glob("*.parquet")
+    table = pq.read_table(path)
+    for field in ("subset", "aspect"):
+        numbers = pa.array(range(len(table)))
+        table = table.set_column(table.column_names.index(field), field, numbers)
+    pq.write_table(table, tmp_path / "numbers.parquet")
+    names = [(row.subset, row.aspect) for row in read_any(tmp_path / "numbers.parquet")]
+    assert names == [(str(number), str(number)) for number in range(len(rows))]
+
+
 def test_broken_shards_are_refused(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     path = tmp_path / "x.parquet"

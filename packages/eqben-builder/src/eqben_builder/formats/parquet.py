@@ -141,8 +141,8 @@ def _row(where: str, row: dict[str, Any], name: str) -> PairRow:
         extra |= object_of(parse_json(row["extra"], f"{where}, field 'extra'"), f"{where}, field 'extra'")
     return PairRow(
         str(name if row.get("id") is None else row["id"]),
-        str(row.get("subset") or ("winoground" if "collapsed_tag" in row else "pairs")),
-        str(row.get("aspect") or row.get("collapsed_tag") or ""),
+        _name(row, "subset") or ("winoground" if "collapsed_tag" in row else "pairs"),
+        _name(row, "aspect") or _name(row, "collapsed_tag"),
         pictures["image_0"],
         pictures.get("image_1"),
         captions[0],
@@ -150,3 +150,9 @@ def _row(where: str, row: dict[str, Any], name: str) -> PairRow:
         extra,
         pictures.get("mask"),
     )
+
+
+def _name(row: dict[str, Any], field: str) -> str:
+    """A field as a name; empty if there is none. The number 0 is a name."""
+    value = row.get(field)
+    return "" if value is None else str(value)
