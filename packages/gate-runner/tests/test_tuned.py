@@ -592,8 +592,8 @@ def test_a_solved_head_gives_the_probes_scores_and_never_a_class_without_images(
 
 def test_a_head_starts_at_the_probe_of_the_features_that_probe_best(tmp_path: Path) -> None:
     fields = {**FIELDS, "steps": 1}  # what is asked lies before the first
-    solved = tuned("digits", tmp_path / "solved", "micro-clip", tune="full", limit=150, recipe_fields=fields)
-    behind = tuned("digits", tmp_path / "random", "micro-clip", tune="full", limit=150,
+    solved = tuned("digits", tmp_path / "solved", "micro-clip", tune="full", limit=60, recipe_fields=fields)
+    behind = tuned("digits", tmp_path / "random", "micro-clip", tune="full", limit=60,
                    recipe_fields={**fields, "head_start": "random"})  # fmt: skip
     first, other = (result.training["validation"][0]["acc@1"] for result in (solved, behind))
     assert first >= other + 0.2
