@@ -363,6 +363,18 @@ def test_a_full_folder_an_endless_build_and_numbers_out_of_range_are_refused(tmp
         read_manifest(tmp_path)
 
 
+def test_a_last_line_without_a_newline_is_a_pair_unless_a_build_is_writing_it(whole, tmp_path):
+    lines = (whole[0] / "pairs.jsonl").read_text().splitlines()
+    file, journal = tmp_path / "pairs.jsonl", tmp_path / "journal.jsonl"
+    file.write_text("\n".join(lines))
+    assert len(list(read_records(tmp_path))) == len(lines)
+    file.write_text("\n".join(lines)[:-9])
+    with pytest.raises(ValueError, match=rf"pairs\.jsonl, line {len(lines)}: "):
+        list(read_records(tmp_path))
+    journal.touch()
+    assert len(list(read_records(tmp_path))) == len(lines) - 1
+
+
 class Failing(MicroBuilder):
     """Fails at job 7."""
 

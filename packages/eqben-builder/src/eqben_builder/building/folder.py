@@ -123,13 +123,14 @@ def checked_record(record: object, where: str = "record") -> dict[str, Any]:
 
 
 def records_in(folder: str | os.PathLike[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The records of a build folder, each with "file, line N"; of a line that is still being written, nothing."""
+    """The records of a build folder, each with "file, line N"; of a line that a build is still writing, nothing."""
     path = Path(folder) / PAIRS
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is no build folder: it holds no {PAIRS}")
+    is_growing = (path.parent / JOURNAL).is_file()  # a file of one's own may end without a newline
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
+            if is_growing and not line.endswith(b"\n"):
                 break
             where = f"{path}, line {number}"
             try:
