@@ -208,3 +208,16 @@ def test_folders_whose_names_differ_in_blanks_are_refused(tmp_path: Path, twin: 
     own = OwnBenchmark.model_validate(guess(tmp_path).values)
     with pytest.raises(DataError, match="differ only in their case, or in what is not seen"):
         originals_from(own, tmp_path / "benchmark.toml").load(tmp_path, DataRequest(size=8))
+
+
+@pytest.mark.parametrize("image", [b"\x89PNG\r\n" * 100, {"bytes": b"\x89PNG\r\n" * 100, "path": None}])
+@pytest.mark.parametrize("names", [("data.parquet",), ("train.parquet", "test.parquet")])
+def test_images_inside_a_parquet_file_are_not_taken_for_paths(
+    tmp_path: Path, image: object, names: tuple[str, ...]
+) -> None:
+    """The hub's files have them so."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for name in names:
+        parquet.write_table(arrow.Table.from_pylist([{"image": image, "label": 0}] * 4), tmp_path / name)
+    with pytest.raises(DataError, match=rf"{names[0]}: column 'image' holds images themselves, .* save_to_disk"):
+        guess(tmp_path)

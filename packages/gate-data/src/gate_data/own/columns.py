@@ -14,6 +14,7 @@ from gate_data.errors import DataError
 from gate_data.readers import table
 from gate_data.readers.clips import VIDEOS
 from gate_data.readers.folders import PICTURES, SPLIT_WORDS
+from gate_data.readers.tables import Row
 from wary_files.text import comma_hint
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -123,7 +124,7 @@ def of_tables(folder: Path, paths: Sequence[Path], target: str = "") -> Guess:
         roles = {part: "" if name == target else name for part, name in roles.items()} | {"target": target}
         if not roles["image"]:
             raise DataError(f"{path}: column {target!r} holds the images' paths; expected another as the target")
-    first = str(rows[0].values[roles["image"]])
+    first = _first_path(rows[0], roles["image"])
     task, fields, remarks = _task_of(path, columns, roles, [row.values for row in rows])
     data: dict[str, Any] = {"kind": "table", **({} if splits else {"table": str(path.relative_to(folder))})}
     data |= {"image": roles["image"], **fields}
@@ -132,7 +133,7 @@ def of_tables(folder: Path, paths: Sequence[Path], target: str = "") -> Guess:
     remarks += _passed_over(columns, {*roles.values(), *_texts_in(fields)}, divided=bool(splits or roles["split"]))
     if splits:
         firsts = {
-            name: str(next(iter(table(folder / file, ()))).values[roles["image"]]) for name, file in splits.items()
+            name: _first_path(next(iter(table(folder / file, ()))), roles["image"]) for name, file in splits.items()
         }
         data |= roots_of({name: _root(folder, folder / file, firsts[name]) for name, file in splits.items()})
         return Guess.of(task, data, splits, remarks)
@@ -170,6 +171,17 @@ def _texts_in(fields: Mapping[str, Any]) -> Iterator[str]:
 def roots_of(roots: Mapping[str, str]) -> dict[str, Any]:
     """The field of the folders of splits: one, if it is the same for all."""
     return {"root": roots["train"]} if len(set(roots.values())) == 1 else {"roots": dict(roots)}
+
+
+def _first_path(row: Row, column: str) -> str:
+    """The path in a table's first row; the hub's Parquet files hold the images themselves."""
+    path = row.values[column]
+    if isinstance(path, bytes | dict):
+        raise DataError(
+            f"{row.file}: column {column!r} holds images themselves, expected paths of image files: load it with "
+            "Hugging Face's datasets, its columns as Image and ClassLabel, and take the folder that save_to_disk writes"
+        )
+    return str(path)
 
 
 def _root(folder: Path, path: Path, first: str) -> str:
