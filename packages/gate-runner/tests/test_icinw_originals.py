@@ -547,6 +547,40 @@ def test_cifar_of_wrong_values_names_them(tmp_path: Path, file: str, change: dic
 
 
 @pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0, 0.5, 0, 1], r"test_y\.h5: labels are \[0\.0, 0\.5, 1\.0\], expected 0 and 1"),
+        ([0, np.nan, 0, 1], r"test_y\.h5: labels are \[0\.0, 1\.0, nan\]"),
+        ([], r"test_x\.h5 holds no images"),
+    ],
+)
+def test_patches_whose_labels_are_no_classes_are_refused(tmp_path: Path, labels: list[float], message: str) -> None:
+    h5py = pytest.importorskip("h5py")
+    pcam(tmp_path)
+    for key, values in (("x", np.zeros((len(labels), 96, 96, 3), np.uint8)), ("y", np.array(labels, float))):
+        with h5py.File(tmp_path / "pcam" / f"camelyonpatch_level_2_split_test_{key}.h5", "w") as file:
+            file[key] = values.reshape(-1, 1, 1, 1) if key == "y" else values
+    with pytest.raises(DataError, match=message):
+        sides("patch-camelyon", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([77, 1.5, 102, 77, 1, 102], r"imagelabels\.mat has the label 1\.5, expected 1 to 102"),
+        ([77, 1, np.nan, 77, 1, 102], "has the label nan"),
+        ([77, 1, 103, 77, 1, 102], "has the label 103"),
+        ([], "has no labels, expected 1 to 102"),
+    ],
+)
+def test_flowers_whose_labels_are_no_classes_are_refused(tmp_path: Path, labels: list[float], message: str) -> None:
+    flowers(tmp_path)
+    scipy.io.savemat(tmp_path / "flowers-102" / "imagelabels.mat", {"labels": np.array([labels])})
+    with pytest.raises(DataError, match=message):
+        sides("oxford-flower-102", tmp_path)
+
+
+@pytest.mark.parametrize(
     ("name", "write", "file", "content", "message"),
     [
         ("kitti-distance", kitti, "kitti/mapping/train_rand.txt", "1,2,1\x062", r"train_rand\.txt, line 1: field"),

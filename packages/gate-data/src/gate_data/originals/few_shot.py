@@ -135,8 +135,9 @@ def flowers(folder: Path) -> tuple[Files, list[int]]:
     """Oxford's flowers: their folder, and the class, from 0, of each image in the order of their numbers."""
     path = folder / "imagelabels.mat"
     labels = np.asarray(read_matlab(str(path), "labels")).ravel()
-    if labels.min() < 1 or labels.max() > 102:
-        raise DataError(f"{path} has labels from {labels.min()} to {labels.max()}, expected 1 to 102")
+    wrong = labels[~np.isin(labels, np.arange(1, 103))]
+    if len(wrong) or not len(labels):
+        raise DataError(f"{path} has {f'the label {wrong[0]}' if len(wrong) else 'no labels'}, expected 1 to 102")
     return Files(folder / "jpg"), [int(label) - 1 for label in labels]
 
 

@@ -134,14 +134,15 @@ def patch_camelyon(folder: Path) -> Parts:
     def side(name: str) -> list[Sample]:
         x, y = (folder / f"camelyonpatch_level_2_split_{name}_{key}.h5" for key in "xy")
         count = stored_shape(str(x), "x")[0]
+        if not count:
+            raise DataError(f"{x} holds no images")
         if stored_shape(str(y), "y")[0] != count:
             raise DataError(f"{y} has {stored_shape(str(y), 'y')[0]} labels for {count} images")
         column = stored_column(str(y), "y").reshape(count, -1)
         if column.shape[1] != 1:
             raise DataError(f"{y} has {column.shape[1]} labels for each image, expected one")
-        labels = [int(label) for label in column[:, 0].tolist()]
-        if not set(labels) <= {0, 1}:
-            raise DataError(f"{y}: labels are {sorted(set(labels))[:5]}, expected 0 and 1")
-        return [Sample(Stored(str(x), "x", row), label) for row, label in enumerate(labels)]
+        if not np.isin(column, (0, 1)).all():
+            raise DataError(f"{y}: labels are {np.unique(column).tolist()[:5]}, expected 0 and 1")
+        return [Sample(Stored(str(x), "x", row), int(label)) for row, label in enumerate(column[:, 0].tolist())]
 
     return Parts(side("train"), side("test"))
