@@ -144,7 +144,8 @@ not say which belong together. List the images in a table with a column for the 
 Classes with few images weigh as little as they are: `--setting class_weight=balanced` weighs all classes equally.
 
 An image that cannot be read fails the benchmark. `--setting skip_unreadable=true` reads all images first, leaves the
-unreadable ones out, lists them, and puts their number into the result.
+unreadable ones out, lists them, and puts their number into the result. It takes another `--output` than a run without
+it: the scores are of other images.
 `gate-runner check-data FOLDER --deep` decodes all of them without a run, and lists those that are in two splits.
 
 `gate-runner check-data FOLDER --near` finds near copies: images stored again as JPEG, resized, cropped by up to 10 %
