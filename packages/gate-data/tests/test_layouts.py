@@ -562,6 +562,19 @@ def test_a_saved_row_names_no_file_elsewhere(tmp_path: Path, monkeypatch: pytest
         read(tmp_path / "pets")
 
 
+@pytest.mark.parametrize("path", ["{}/secret.png", "../secret.png"])
+def test_a_saved_text_names_no_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A benchmark's file may name a column of texts as that of the images."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    picture(tmp_path / "secret.png", 1)
+    rows = {"image": [path.format(tmp_path)] * 8, "label": ["x", "y"] * 4}
+    datasets.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "pets"))
+    (tmp_path / "pets/benchmark.toml").write_text('[benchmark]\nid = "pets"\n[data]\nkind = "datasets"\n')
+    with pytest.raises(DataError, match=r"row 1: field 'image' is '.*secret\.png', expected a path inside the folder"):
+        originals_of(tmp_path / "pets/benchmark.toml").check(tmp_path / "pets")
+
+
 @pytest.mark.parametrize("begin", [-5, 1_500, 2_000_000_000])
 def test_texts_of_a_saved_table_that_lie_outside_of_it_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: int

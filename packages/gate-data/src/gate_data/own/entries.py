@@ -111,6 +111,7 @@ def _from_datasets(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
     for split, listed in fetched(hub, root.parent, None).tables.items():
         names = listed.names.get(target)
         for row in listed.rows:
+            _refuse_paths_elsewhere(own, row)
             if names and isinstance(label := row.values.get(target), int | list):
                 numbers = label if isinstance(label, list) else [label]
                 if any(not isinstance(number, int) or not 0 <= number < len(names) for number in numbers):
@@ -118,6 +119,13 @@ def _from_datasets(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
                 words = data.separator.join(names[number] for number in numbers)
                 row = row._replace(values={**row.values, target: words})
             yield _of_row(own, root, row, split if own.splits.named else "")
+
+
+def _refuse_paths_elsewhere(own: OwnBenchmark, row: Row) -> None:
+    """Refuse a row of what `datasets` saved whose images are texts that name files outside of its folder."""
+    for column in (own.data.image, own.data.image2, *([own.data.target] if own.samples == "segmentation" else [])):
+        if isinstance(row.values.get(column), str):
+            row.path(column)
 
 
 def _from_coco(own: OwnBenchmark, folder: Path) -> Iterator[Entry]:
