@@ -575,6 +575,47 @@ def test_a_saved_text_names_no_file_elsewhere(tmp_path: Path, monkeypatch: pytes
         originals_of(tmp_path / "pets/benchmark.toml").check(tmp_path / "pets")
 
 
+def _pets(folder: Path) -> Path:
+    """Two splits as `datasets` saves them."""
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("string")})
+    rows = {"image": [str(picture(folder / f"{at}.png", at)) for at in range(4)], "label": ["x", "y"] * 2}
+    part = datasets.Dataset.from_dict(rows, features=features)
+    datasets.DatasetDict(train=part, test=part).save_to_disk(str(folder / "pets"))
+    return folder / "pets"
+
+
+def test_a_missing_table_is_named_with_its_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    pets = _pets(tmp_path)
+    (table,) = (pets / "test").glob("*.arrow")
+    table.unlink()
+    with pytest.raises(DataError, match=rf"the split 'test': {table} is not there, which state\.json names"):
+        read(pets)
+
+
+def test_the_tables_of_a_saved_split_lie_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    pets = _pets(tmp_path)
+    (table,) = (pets / "test").glob("*.arrow")
+    table.rename(tmp_path / "other.arrow")
+    state = pets / "test/state.json"
+    state.write_text(state.read_text().replace(table.name, "../../other.arrow"))
+    with pytest.raises(DataError, match=r"state\.json, .*expected a path inside the folder of its files"):
+        read(pets)
+
+
+def test_a_split_that_was_not_saved_is_named_with_those_that_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "cache"))
+    (path := _pets(tmp_path) / "benchmark.toml").write_text(
+        '[benchmark]\nid = "pets"\n[data]\nkind = "datasets"\n[splits]\ntrain = "train"\ntest = "dev"\n'
+    )
+    with pytest.raises(DataError, match=r"dataset_dict\.json: no split 'dev'; it names train, test"):
+        originals_of(path).check(path.parent)
+
+
 @pytest.mark.parametrize("begin", [-5, 1_500, 2_000_000_000])
 def test_texts_of_a_saved_table_that_lie_outside_of_it_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: int

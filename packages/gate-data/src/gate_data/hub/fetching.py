@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from gate_data.cards import Hub
 from gate_data.errors import DataError, StorageError
 from gate_data.hub.reaching import why_silent
+from gate_data.hub.saved import refuse_missing_tables, split_folder
 from gate_data.hub.tables import Table
 from gate_data.readers import Member, Row
 from gate_data.readers.caches import checked, own_cache, own_file
@@ -70,6 +71,8 @@ def fetched(hub: Hub, root: Path | None, take: int | None) -> Copy:
             checked(folder / role, folder)
         if not all(_is_whole(folder / role) for role in splits):
             with _only_writer(folder):
+                if root is not None and is_saved(root / hub.id):
+                    refuse_missing_tables(root / hub.id, splits.values())
                 if not own_file(begun):
                     _write(begun, {"revision": "" if root is not None else _revision(hub)})
                 for role, split in splits.items():
@@ -168,8 +171,7 @@ def _opened(hub: Hub, root: Path | None, revision: str, split: str, take: int | 
     with _reading(f"{hub.id}: the split {split!r}"):
         total = None
         if root is not None and is_saved(root / hub.id):
-            stored = datasets.load_from_disk(name)
-            chosen = stored if isinstance(stored, datasets.Dataset) else stored[split]
+            chosen = datasets.load_from_disk(str(split_folder(root / hub.id, split)))
             for table in (chosen.data, chosen._indices):
                 if table is not None:  # Arrow believes offsets, and would read beside the file, or end the process
                     table.validate(full=True)
