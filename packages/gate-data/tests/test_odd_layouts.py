@@ -221,3 +221,23 @@ def test_images_inside_a_parquet_file_are_not_taken_for_paths(
         parquet.write_table(arrow.Table.from_pylist([{"image": image, "label": 0}] * 4), tmp_path / name)
     with pytest.raises(DataError, match=rf"{names[0]}: column 'image' holds images themselves, .* save_to_disk"):
         guess(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("data/train-00000-of-00001.parquet", "data/test-00000-of-00001.parquet"),
+        ("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"),
+        ("birds/train-00000-of-00001.parquet",),
+        ("default/test/0000.parquet", "default/train/0000.parquet"),
+    ],
+)
+def test_a_copy_of_a_repository_of_the_hub_is_refused_with_what_to_do(tmp_path: Path, names: tuple[str, ...]) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        rows = [{"img": {"bytes": b"\x89PNG\r\n" * 100, "path": None}, "label": 0}] * 4
+        parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / name)
+    (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n")
+    with pytest.raises(DataError, match=r"\.parquet: column 'img' holds images themselves, .* save_to_disk"):
+        guess(tmp_path)

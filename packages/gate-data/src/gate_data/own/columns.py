@@ -108,6 +108,7 @@ def of_tables(folder: Path, paths: Sequence[Path], target: str = "") -> Guess:
     if len(paths) > 1 and (len(splits) != len(paths) or "train" not in splits):
         listed = ", ".join(str(path.relative_to(folder)) for path in paths[:5])
         example = paths[0].relative_to(folder)
+        refuse_images_inside(paths[0])  # one shard of several says nothing of the others
         raise DataError(f"there are {listed}: {naming(folder, str(example))}")
     path = folder / splits["train"] if splits else paths[0]
     rows = list(itertools.islice(table(path, ()), _LOOKED_AT))
@@ -182,6 +183,16 @@ def _first_path(row: Row, column: str) -> str:
             "Hugging Face's datasets, its columns as Image and ClassLabel, and take the folder that save_to_disk writes"
         )
     return str(path)
+
+
+def refuse_images_inside(path: Path) -> None:
+    """Refuse a Parquet table whose first row holds an image itself, in any column."""
+    if path.suffix != ".parquet":
+        return
+    row = next(iter(table(path, ())))
+    for column, value in row.values.items():
+        if isinstance(value, bytes) or (isinstance(value, dict) and {"bytes", "path"} <= set(value)):
+            _first_path(row, column)
 
 
 def _root(folder: Path, path: Path, first: str) -> str:

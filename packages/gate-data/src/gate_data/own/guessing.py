@@ -11,7 +11,7 @@ from typing import Any
 
 from gate_data.cards import is_known
 from gate_data.errors import DataError
-from gate_data.own.columns import TABLES, Guess, naming, of_tables, splits_in, tables_in
+from gate_data.own.columns import TABLES, Guess, naming, of_tables, refuse_images_inside, splits_in, tables_in
 from gate_data.own.layouts import coco_kind, of_coco, recognised
 from gate_data.own.webdataset import webdataset_layout
 from gate_data.readers import files_of_classes
@@ -116,7 +116,13 @@ def _looked_at(folder: Path, target: str) -> Guess:
     if guessed is None and tables:
         return of_tables(folder, tables, target)
     _refuse_target(folder, target)
-    return guessed or _of_folders(folder)
+    try:
+        return guessed or _of_folders(folder)
+    except DataError:
+        for path in (next(iter(sorted(folder.glob(below))), None) for below in ("*/*.parquet", "*/*/*.parquet")):
+            if path is not None:
+                refuse_images_inside(path)  # as the hub's repositories are laid out
+        raise
 
 
 def _refuse_target(path: Path, target: str) -> None:
