@@ -241,3 +241,11 @@ def test_a_copy_of_a_repository_of_the_hub_is_refused_with_what_to_do(tmp_path: 
     (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n")
     with pytest.raises(DataError, match=r"\.parquet: column 'img' holds images themselves, .* save_to_disk"):
         guess(tmp_path)
+
+
+def test_a_table_without_rows_is_no_open_sentence(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = arrow.schema([("image", arrow.string()), ("label", arrow.string())])
+    parquet.write_table(arrow.Table.from_pylist([], schema=columns), tmp_path / "data.parquet")
+    with pytest.raises(DataError, match=r"data\.parquet holds no rows; expected at least one$"):
+        guess(tmp_path)

@@ -192,7 +192,7 @@ def table(path: Path, needed: Sequence[str], delimiter: str | None = None) -> It
         empty = False
         yield row
     if empty:
-        raise DataError(f"{path} holds no rows; expected {', '.join(needed)}")
+        raise DataError(f"{path} holds no rows; expected {', '.join(needed) or 'at least one'}")
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
