@@ -249,3 +249,16 @@ def test_a_table_without_rows_is_no_open_sentence(tmp_path: Path) -> None:
     parquet.write_table(arrow.Table.from_pylist([], schema=columns), tmp_path / "data.parquet")
     with pytest.raises(DataError, match=r"data\.parquet holds no rows; expected at least one$"):
         guess(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["a pipe, socket or device", "a folder"])
+def test_what_is_no_file_is_named_by_its_kind(tmp_path: Path, kind: str) -> None:
+    for name in ("a.png", "b.png", "c.png"):
+        picture(tmp_path / name)
+    odd = tmp_path / "odd.png"
+    os.mkfifo(odd) if kind != "a folder" else odd.mkdir()
+    rows = [f"{name}.png,{label}" for name, label in (("a", "x"), ("b", "y"), ("c", "x"), ("odd", "y"))]
+    (tmp_path / "data.csv").write_text("\n".join(["image,label", *rows]))
+    own = OwnBenchmark.model_validate(guess(tmp_path).values)
+    with pytest.raises(DataError, match=rf"^{odd} \(.*data\.csv, line 5\) is {kind}, expected a file: move it away"):
+        originals_from(own, tmp_path / "benchmark.toml").check(tmp_path)

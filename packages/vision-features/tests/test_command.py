@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from PIL import Image
 
 from vision_features.cli import main
 from vision_features.encoders.spec import usual_encoder
+from vision_features.heads.predicting import image_files
+from wary_files.errors import DataError
 
 PROBE = Path(__file__).parents[1] / "examples" / "probe.py"
 COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200)}
@@ -63,6 +66,13 @@ def test_a_wrong_request_is_one_line(
     printed = capsys.readouterr()
     assert message in printed.err
     assert printed.err.count("\n") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_is_called_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"a\.png is no file that holds data, but a pipe"):
+        image_files([tmp_path / "a.png"])
 
 
 def test_the_example_has_forty_lines_and_a_score(folder: Path) -> None:

@@ -216,6 +216,7 @@ def _with_files(
         first = ", ".join(Path(path).name for path in list(missing)[:3])
         left = [entry for entry in entries if not missing.keys() & set(entry.paths)]
         return left, f"{number_of(len(missing), 'file is', 'files are')} not there, and left out: {first}"
+    _refuse_no_files(missing)
     first = "; ".join(f"{path} ({where})" for path, where in list(missing.items())[:5]) + " …" * (len(missing) > 5)
     hint = "; paths with \\ are Windows's: write / instead" if os.sep == "/" and "\\" in first else ""
     if not hint and os.path.islink(next(iter(missing))):  # noqa: PTH114 - also of a name that no file can have
@@ -225,6 +226,14 @@ def _with_files(
         if in_other_code_points(near, Path(next(iter(missing))).name):
             hint = f"; there is {near!a}, which looks the same in other code points: write names as the files have them"
     raise DataError(f"{len(missing)} of {len(wanted)} files are not there: {first}{hint}")
+
+
+def _refuse_no_files(missing: Mapping[str, str]) -> None:
+    """Refuse what is there and is not a file: a folder, or a pipe, which is waited for without end."""
+    for path, where in missing.items():
+        if os.path.exists(path):  # noqa: PTH110 - also of a name that no file can have
+            kind = "a folder" if os.path.isdir(path) else "a pipe, socket or device"  # noqa: PTH112
+            raise DataError(f"{path} ({where}) is {kind}, expected a file: move it away, or name another")
 
 
 def _are_files(own: OwnBenchmark, folder: Path) -> bool:

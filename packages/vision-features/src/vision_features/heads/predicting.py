@@ -16,6 +16,7 @@ from gate_data.pictures import Pictures, Transform
 from gate_data.readers.folders import PICTURES
 from vision_features.heads.calibrating import Sets
 from wary_files.errors import DataError
+from wary_files.limits import refuse_special
 from wary_files.text import number_of
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def image_files(paths: Iterable[Path]) -> list[str]:
         elif path.is_file():
             files.append(str(path))
         else:
+            refuse_special(path)
             raise DataError(f"{path} is not there")
     return files
 
