@@ -98,7 +98,12 @@ def test_axes_say_which_units_there_are() -> None:
         ({"knowledge": "gpt:3"}, "unknown value of --knowledge 'gpt:3'; nearest: gpt3"),
         ({"knowledge": "gpt3:0"}, "unknown value of --knowledge 'gpt3:0'"),
         ({"knowledge": "gpt3+gpt3:2"}, "a source is named twice"),
-        ({"tune": "frozen,lora"}, "unknown value of --tune 'lora'"),
+        (
+            {"tune": "frozen,lora"},
+            "--tune lora does not go with several values of --tune: a sweep of image .* frozen, full",
+        ),
+        ({"tune": "lora", "shots": "5"}, "--tune lora does not go with --shots: a sweep of image classification has"),
+        ({"tune": "norm", "probe": "gda", "init": "language"}, "--tune norm does not go with --init, setting probe: a"),
     ):
         with pytest.raises(UsageError, match=message):
             Settings().changed(**options).axes()  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from gate_runner.errors import UsageError, unknown
 from gate_runner.settings.axes import PROBES, Axes, shots_of
+from gate_runner.settings.axes import TUNES as SWEPT
 from gate_runner.settings.groups import (
     DataSettings,
     Declaration,
@@ -17,6 +18,12 @@ from gate_runner.settings.groups import (
     TrainingSettings,
 )
 from gate_runner.settings.values import RECIPES, recipe_in
+
+_SWEEPING = (
+    *("shots", "init", "projection", "knowledge", "knowledge_folder", "keep_predictions", "short_classes"),
+    *("unlabelled", "probe"),
+)
+"""Settings by which a run over image classification becomes a sweep."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +109,18 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
         """The axes of a sweep over image classification; None where none was asked for."""
         if not (self.sweeps or self.shots):
             return None
+        tunes = self.tune.split(",")
+        for tune in tunes:
+            if tune not in SWEPT:
+                options = [name for name in _SWEEPING if getattr(self, name) != FIELDS[name].default]
+                named = ["several values of --tune"] if len(tunes) > 1 else [flag_of(name) for name in options]
+                raise UsageError(
+                    f"--tune {tune} does not go with {', '.join(named)}: a sweep of image classification has "
+                    f"--tune {', '.join(SWEPT)}"
+                )
         axes = {
             "shots": shots_of(self.shots),
-            "tune": tuple(self.tune.split(",")),
+            "tune": tuple(tunes),
             "init": self.init,
             "projection": self.projection,
             "knowledge": self.knowledge,
