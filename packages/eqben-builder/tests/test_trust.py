@@ -396,7 +396,7 @@ def ink_profile(inks):
     return start.ljust(68, b"\0") + struct.pack(">3i", 63190, 65536, 54061) + bytes(48) + head + body
 
 
-def test_cmyk_goes_through_its_profile_where_it_has_one():
+def test_cmyk_goes_through_its_profile_where_it_has_one_that_fits(caplog):
     ink = Image.new("CMYK", (8, 8), (0, 255, 255, 0))
     red = decode(stored(ink, "JPEG", quality=100))[4, 4]
     assert red[0] > 240
@@ -407,8 +407,9 @@ def test_cmyk_goes_through_its_profile_where_it_has_one():
         grey = decode(stored(ink, form, icc_profile=profile, **options))[4, 4]
         assert grey.tolist() == pytest.approx([119] * 3, abs=3)
     srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    with pytest.raises(ValueError, match="cannot be decoded"):
-        decode(stored(ink, "JPEG", icc_profile=srgb), "wrong profile")
+    for profile in (srgb, b"no profile"):
+        assert decode(stored(ink, "TIFF", icc_profile=profile), "wrong")[4, 4].tolist() == [255, 0, 0]
+    assert caplog.text.count("wrong has a colour profile that does not fit its pixels") == 2
 
 
 def test_of_an_animation_the_first_frame_is_taken_and_said():

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageCms
 
 from gate_data.boxes.files import read_coco, voc
 from gate_data.errors import DataError
@@ -90,13 +90,18 @@ def test_transparency_lies_over_white(tmp_path: Path) -> None:
     assert pixels(tmp_path / "l.png")[0, :3, 0].tolist() == [0, 255, 40]
 
 
-def test_cmyk_with_and_without_a_profile(tmp_path: Path) -> None:
+def test_cmyk_with_and_without_a_profile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     image = Image.new("CMYK", (4, 4), (0, 255, 255, 0))
     image.save(tmp_path / "plain.tif")
     assert pixels(tmp_path / "plain.tif")[0, 0].tolist() == [255, 0, 0]
     image.save(tmp_path / "broken.tif", icc_profile=b"no profile")
-    with pytest.raises(DataError, match=r"broken\.tif cannot be read as an image"):
-        pixels(tmp_path / "broken.tif")
+    image.save(tmp_path / "wrong.tif", icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
+    for name in ("broken.tif", "wrong.tif", "wrong.tif"):
+        assert pixels(tmp_path / name)[0, 0].tolist() == [255, 0, 0]
+    remarks = [record.message for record in caplog.records if "colour profile that does not fit" in record.message]
+    assert [remark.partition(" has ")[0] for remark in remarks] == [
+        str(tmp_path / name) for name in ("broken.tif", "wrong.tif")
+    ]
 
 
 def test_an_animation_gives_its_first_frame_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

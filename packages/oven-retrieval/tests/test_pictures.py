@@ -9,6 +9,7 @@ import time
 import pytest
 
 Image = pytest.importorskip("PIL.Image")
+ImageCms = pytest.importorskip("PIL.ImageCms")
 
 from oven_retrieval.pictures import read_rgb  # noqa: E402  # Pillow may be absent
 
@@ -46,3 +47,13 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.png")
     with pytest.raises(ValueError, match="no file that holds data"):
         read_rgb(tmp_path / "a.png")
+
+
+def test_cmyk_whose_profile_does_not_fit_is_read_without_it(tmp_path, caplog):
+    """An image that was converted may carry the profile of what it was."""
+    of_screens = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    for name, profile in (("other", of_screens), ("broken", b"no profile")):
+        path = tmp_path / f"{name}.tif"
+        Image.new("CMYK", (4, 4), (0, 255, 255, 0)).save(path, icc_profile=profile)
+        assert read_rgb(path).getpixel((0, 0)) == (255, 0, 0)
+        assert f"{path} has a colour profile that does not fit its pixels" in caplog.text

@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
 
 from wary_files.deep_colours import has_deep_colours, is_nearly_black
+from wary_files.inks import UNFIT, from_inks
 from wary_files.limits import within
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def decode(source: bytes | Path, name: str | None = None, *, plain: bool = False
     """One image in 8-bit RGB, upright.
 
     EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8; floats in 0 to 1 or in 0 to
-    255 are scaled or rounded; CMYK goes through its own colour profile where it has one; of an animation the first
+    255 are scaled or rounded; CMYK goes through its own colour profile if it fits; of an animation the first
     frame is taken, which an `AnimatedPictureWarning` says.
     """
     called = name or (str(source) if isinstance(source, Path) else "an image in memory")
@@ -144,12 +145,13 @@ def _to_rgb(image: Image.Image, name: str) -> Image.Image:
         solid = image.convert("RGBA")
         white = Image.new("RGBA", solid.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, solid).convert("RGB")
-    if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
-        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        converted: Any = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+    if image.mode == "CMYK":
+        converted, fits = from_inks(image, ImageCms)
+        if not fits:
+            _log.warning("%s %s", name, UNFIT)
         assert isinstance(converted, Image.Image)
         return converted
-    if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
+    if image.mode not in ("RGB", "L", "1", "P", "YCbCr", "HSV"):
         raise PictureRefusedError(f"{name} has pixels of the kind {image.mode}, which have no known form in RGB")
     return image.convert("RGB")
 

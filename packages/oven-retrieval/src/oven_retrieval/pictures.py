@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wary_files.deep_colours import has_deep_colours, is_nearly_black
+from wary_files.inks import UNFIT, from_inks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,8 @@ def read_rgb(path: Path) -> Image.Image:
     """One image in RGB.
 
     EXIF's orientation is applied; transparency lies over white; 16-bit grey is scaled to 8, and floats where they lie
-    in 0 to 1 or 0 to 255; CMYK goes through its colour profile where it has one; of an animation it is the first frame.
+    in 0 to 1 or 0 to 255; CMYK goes through its colour profile if it fits; of an animation it is the
+    first frame.
     """
     if path.exists() and not path.is_file():
         raise ValueError("it is no file that holds data")  # a pipe would be waited for without end
@@ -49,8 +51,6 @@ def read_rgb(path: Path) -> Image.Image:
 
 
 def _decoded(path: Path) -> Image.Image:
-    import io
-
     from PIL import Image, ImageCms, ImageOps, features
 
     try:
@@ -83,15 +83,13 @@ def _decoded(path: Path) -> Image.Image:
         if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
             solid = image.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", solid.size, (255, 255, 255, 255)), solid).convert("RGB")
-        if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
-            try:
-                own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-                converted = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
-            except ImageCms.PyCMSError as error:
-                raise ValueError(f"a colour profile that does not fit: {error}") from error
-            assert converted is not None
+        if image.mode == "CMYK":
+            converted, fits = from_inks(image, ImageCms)
+            if not fits:
+                _LOG.warning("%s %s", path, UNFIT)
+            assert isinstance(converted, Image.Image)
             return converted
-        if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
+        if image.mode not in ("RGB", "L", "1", "P", "YCbCr", "HSV"):
             raise ValueError(f"pixels of the kind {image.mode}, which have no known form in RGB")
         return image.convert("RGB")
 

@@ -8,7 +8,7 @@ import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError, features
@@ -20,6 +20,7 @@ from gate_data.readers.opening import open_unlimited
 from gate_data.readers.source import Cut, File, Member, Source, Stored, described, read_bytes
 from gate_data.request import Size, height_width
 from wary_files.deep_colours import has_deep_colours, is_nearly_black
+from wary_files.inks import UNFIT, from_inks
 from wary_files.limits import reading, refuse_special
 
 _LOG = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ def decode(
 
     EXIF's orientation is applied; transparency lies over white, or is dropped; grey of 16 bits, or of as many as a TIFF
     declares, is scaled to 8; of DICOM, its window is shown; floats in 0 to 1 or 0 to 255 are scaled or rounded; CMYK
-    goes through its own colour profile where it has one; of an animation the first frame is taken, which is logged.
+    goes through its own colour profile if it fits; of an animation the first frame is taken, which is logged.
     A JPEG or TIFF of more pixels than `wary_files.limits.LIMITS` is read smaller, which is logged, too; so is a
     JPEG that is scaled down to a side afterwards. ``held`` are the file's bytes, where they have been read already.
     """
@@ -160,12 +161,13 @@ def _to_rgb(image: Image.Image, file: File, transparency: Transparency) -> Image
             return solid.convert("RGB")
         white = Image.new("RGBA", solid.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, solid).convert("RGB")
-    if image.mode == "CMYK" and (profile := image.info.get("icc_profile")):
-        own = ImageCms.ImageCmsProfile(io.BytesIO(profile))
-        converted: Any = ImageCms.profileToProfile(image, own, ImageCms.createProfile("sRGB"), outputMode="RGB")
+    if image.mode == "CMYK":
+        converted, fits = from_inks(image, ImageCms)
+        if not fits:
+            note(described(file), UNFIT)
         assert isinstance(converted, Image.Image)
         return converted
-    if image.mode not in ("RGB", "L", "1", "P", "CMYK", "YCbCr", "HSV"):
+    if image.mode not in ("RGB", "L", "1", "P", "YCbCr", "HSV"):
         raise DataError(f"{described(file)} has pixels of the kind {image.mode}, which have no known form in RGB")
     return image.convert("RGB")
 
