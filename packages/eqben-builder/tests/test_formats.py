@@ -286,6 +286,19 @@ def test_broken_shards_are_refused(tmp_path):
         list(read_any(path))
 
 
+def test_an_image_of_a_parquet_file_that_cannot_be_decoded_is_named_by_its_row(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    good, path = encode_png(np.zeros((2, 2, 3), np.uint8)), tmp_path / "x.parquet"
+    captions = {"caption_0": ["a", "a"], "caption_1": ["b", "b"]}
+    pyarrow.parquet.write_table(
+        pyarrow.table({"image_0": [good, good], "image_1": [good, b"no image"], **captions}), path
+    )
+    *_, row = read_any(path)
+    with pytest.raises(ValueError, match=r"x\.parquet, row 1, image_1 cannot be decoded"):
+        row.image1.load()
+
+
 def test_pictures_are_checked_when_they_are_looked_at(tmp_path):
     with pytest.raises(ValueError, match="an image in memory cannot be decoded"):
         Picture(content=b"no image").load()

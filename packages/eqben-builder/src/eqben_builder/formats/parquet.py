@@ -132,7 +132,7 @@ def _row(where: str, row: dict[str, Any], name: str) -> PairRow:
         held = row.get(kind)
         content = held.get("bytes") if isinstance(held, dict) else held
         if isinstance(content, bytes) and content:
-            pictures[kind] = Picture(content=content)
+            pictures[kind] = Picture(content=content, origin=f"{where}, {kind}")
         elif kind != "mask" and not (content is None and kind == "image_1"):
             raise ValueError(f"{where}: field {kind!r} holds no image's bytes")
     captions = [text(row.get(field), where, field) for field in ("caption_0", "caption_1")]

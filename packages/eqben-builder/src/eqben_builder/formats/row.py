@@ -39,6 +39,7 @@ class Picture:
         box: Only this part of it: left, top, width and height in pixels; what of it lies outside is black.
         plain: Decoded as `Image.open(...).convert("RGB")` would, as in `eqben_builder.pictures.decode`.
         sha256: Of its bytes, where a manifest has it; other bytes are refused when they are read.
+        origin: What messages call one in memory, such as the row of the table that held it.
 
     A file that ends in `.npy` holds blue, green and red in this order, uint8 [height, width, 3], as EqBen's YouCook2
     part does.
@@ -55,12 +56,13 @@ class Picture:
     box: tuple[int, int, int, int] | None = None
     plain: bool = False
     sha256: str | None = None
+    origin: str = field(default="", repr=False, compare=False)
 
     @property
     def name(self) -> str:
         """What messages call it."""
         if self.path is None:
-            return "an image in memory"
+            return self.origin or "an image in memory"
         return str(self.path) if self.member is None else f"{self.path}:{self.member}"
 
     def read(self) -> bytes:
