@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -131,8 +132,6 @@ def test_a_save_that_is_stopped_leaves_no_head_of_two(
 
 
 def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(probed, copy)
     (copy / "head.safetensors").write_bytes(b"\x00" * 20)
@@ -166,8 +165,6 @@ def test_what_is_damaged_is_named(probed: Path, tmp_path: Path) -> None:
     {"fits": [None]}, {"labels": "many"}, [1.0],
 ])  # fmt: skip
 def test_a_card_s_calibration_is_one_that_is_kept(probed: Path, tmp_path: Path, record: Any) -> None:
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(probed, copy)
     card = {**json.loads((copy / "card.json").read_text()), "calibration": record}
@@ -179,7 +176,6 @@ def test_a_card_s_calibration_is_one_that_is_kept(probed: Path, tmp_path: Path, 
 def test_scores_that_are_no_numbers_are_no_prediction(probed: Path, folder: Path, tmp_path: Path) -> None:
     """Weights that are finite, and whose sums are not."""
     import hashlib
-    import shutil
 
     from safetensors.torch import load, save
 
@@ -372,6 +368,7 @@ def test_labels_are_held_against_images_before_anything_is_predicted(
     probed: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Images by absolute paths and labels by those of the table: unknown labels were found after all predictions."""
+    folder = shutil.copytree(folder, tmp_path / "labelled")  # other tests read the folder without tables
     monkeypatch.chdir(folder)
     monkeypatch.setattr("vision_features.heads.saved.Head.predict", lambda *_, **__: pytest.fail("predicted"))
     rows = [f"{name}/{number}.png" for name in COLOURS for number in range(6)]
