@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -13,6 +14,7 @@ from gate_data.boxes.files import voc
 from gate_data.errors import DataError
 from gate_data.own import OwnBenchmark, guess
 from gate_data.own.originals import originals_from
+from gate_data.readers.arrays import stored_column, stored_shape
 from gate_data.readers.json_lists import entries
 from gate_data.readers.tables import lines
 from gate_data.request import DataRequest
@@ -262,3 +264,33 @@ def test_what_is_no_file_is_named_by_its_kind(tmp_path: Path, kind: str) -> None
     own = OwnBenchmark.model_validate(guess(tmp_path).values)
     with pytest.raises(DataError, match=rf"^{odd} \(.*data\.csv, line 5\) is {kind}, expected a file: move it away"):
         originals_from(own, tmp_path / "benchmark.toml").check(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "rows", "message"),
+    [
+        ((2, 4, 4, 3), 5, r"2 of 5 chunks of 'x' were never written"),
+        ((3, 2, 2, 3), 9, r"4 of 16 chunks"),
+        (None, 0, r"480 of 480 values"),
+    ],
+)
+@pytest.mark.parametrize("read", [stored_shape, stored_column])
+def test_rows_that_were_never_written_are_no_black_images(
+    tmp_path: Path,
+    chunks: tuple[int, ...] | None,
+    rows: int,
+    message: str,
+    read: Callable[[str, str], object],
+) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        array = file.create_dataset("x", (10, 4, 4, 3), np.uint8, chunks=chunks)
+        if rows:
+            array[:rows] = 0
+    with pytest.raises(DataError, match=rf"a\.h5: {message}"):
+        read(str(tmp_path / "a.h5"), "x")
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.create_dataset("x", data=np.zeros((10, 4, 4, 3), np.uint8), chunks=chunks)
+        file.create_dataset("filled", (10, 4, 4, 3), np.uint8, chunks=chunks, fillvalue=0)
+    for name in ("x", "filled"):
+        assert stored_shape(str(tmp_path / "b.h5"), name) == (10, 4, 4, 3)

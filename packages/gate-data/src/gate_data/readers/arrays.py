@@ -53,9 +53,11 @@ def read_matlab(file: File, key: str, content: bytes | None = None) -> Any:
 
 
 def stored_shape(file: str, key: str) -> tuple[int, ...]:
-    """The shape of an array in an HDF5 file, of which nothing is read."""
+    """The shape of an array in an HDF5 file, of which nothing is read; its rows have to be written."""
     with _LOCK:
-        return tuple(int(side) for side in _array(file, key).shape)
+        array = _array(file, key)
+        _refuse_unwritten(array, file, key)
+        return tuple(int(side) for side in array.shape)
 
 
 def stored_array(source: Stored) -> np.ndarray:
@@ -78,8 +80,37 @@ def stored_column(file: str, key: str) -> np.ndarray:
     with _LOCK:
         array = _array(file, key)
         within(math.prod(array.shape) * array.dtype.itemsize, "bytes", f"{file}: {key}")
+        _refuse_unwritten(array, file, key)
         with reading(f"{file}: {key!r}", "HDF5"):
             return np.asarray(array[:])
+
+
+def _refuse_unwritten(array: Any, file: str, key: str) -> None:
+    """Refuse an array of which parts were never written: HDF5 gives zeros for them, which are black images.
+
+    A file may say itself what such parts are filled with, and means them then.
+    """
+    import h5py
+
+    with reading(f"{file}: {key!r}", "HDF5"):
+        if array.id.get_create_plist().fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
+            return
+        sides = array.shape if array.chunks is None else map(_quotient, array.shape, array.chunks)
+        expected = math.prod(sides)
+        if array.chunks is not None:
+            written, unit = array.id.get_num_chunks(), "chunks"
+        else:
+            written, unit = expected if array.id.get_storage_size() else 0, "values"
+    if written < expected:
+        raise DataError(
+            f"{file}: {expected - written:,} of {expected:,} {unit} of {key!r} were never written, and would be read "
+            "as zeros: fetch the file again, or write all rows"
+        )
+
+
+def _quotient(side: int, part: int) -> int:
+    """How many parts a side takes, the last of which may be shorter."""
+    return -(-side // part)
 
 
 def stored_picture(source: Stored) -> Image.Image:
