@@ -14,7 +14,9 @@ import gate_runner
 from gate_data.data import Data, Split
 from gate_runner.benchmark import Benchmark
 from gate_runner.commands.adapt import how_chosen
+from gate_runner.errors import DataError
 from gate_runner.tasks.classification import drawn_small, solve_and_test
+from gate_runner.tasks.classification import run as classification
 from gate_runner.tasks.job import Job
 from vision_adapters import HeadClassifier
 from vision_adapters.tuning.folds import class_folds
@@ -143,3 +145,26 @@ def test_a_folder_of_ones_own_says_how_its_head_was_chosen(tmp_path: Path) -> No
     shown = how_chosen(result)
     assert "by 5 folds of 16 labelled images" in shown
     assert shown.endswith(f"{result.training['chosen_by']['unseen']:.4f} on folds that the choice did not see")
+
+
+@pytest.mark.parametrize(
+    ("limit", "labels", "message"),
+    [
+        (1, ((0,), (1,), (1,)), r"pots: all training images are of the class 'a': it needs a larger --limit than 1$"),
+        (
+            None,
+            ((2, 2), (2, 2), (1,)),
+            r"pots: all training images are of the class 'c': it needs those of another class$",
+        ),
+        (2, ((0, 1), (2, 3), (1,)), r"no validation image is of a class that is trained, .* a larger --limit than 2$"),
+    ],
+)
+def test_what_cannot_be_learned_is_refused_at_once(
+    tmp_path: Path, limit: int | None, labels: tuple[tuple[int, ...], ...], message: str
+) -> None:
+    """No head can be solved, so that one was trained for 10,000 steps."""
+    job, _, _ = _job(_file(tmp_path))
+    parts = [Split(torch.zeros(len(part), 3, 8, 8, dtype=torch.uint8), torch.tensor(part)) for part in labels]
+    job = replace(job, data=Data(*parts, tuple("abcde")), settings=job.settings.changed(limit=limit))
+    with pytest.raises(DataError, match=message):
+        classification(job)

@@ -18,7 +18,7 @@ import torch
 from scipy.special import stdtrit
 from torch import Tensor
 
-from gate_runner.errors import UsageError
+from gate_runner.errors import DataError, UsageError
 from gate_runner.tasks.features import kinds_to_probe, rows_of, solvable
 from gate_runner.tasks.job import Job, Outcome
 from gate_runner.tasks.predicted import best, confident, distributions, with_classes
@@ -51,17 +51,36 @@ def _run(job: Job, blind: Tensor) -> Outcome:
     loss: Loss = cross_entropy
     if job.settings.class_weight == "balanced":
         loss = partial(cross_entropy, weight=class_balance(job.data.train.targets, classes))
+    if job.settings.folds is not None:
+        return _cross_validated(job, blind)
+    _refuse_nothing_to_learn(job)
     if str(job.training.get("readout", "")).endswith("/attentive"):
         from gate_runner.tasks.classification_training import train_attentive
 
         return train_attentive(job, blind, loss)
-    if job.settings.folds is not None:
-        return _cross_validated(job, blind)
     if job.settings.tune == "frozen" and solvable(job):
         return solve_and_test(job, blind)
     from gate_runner.tasks.classification_training import train
 
     return train(job, blind, loss)
+
+
+def _refuse_nothing_to_learn(job: Job) -> None:
+    """Refuse training images of one class alone, and a limit that leaves a frozen encoder's head nothing to choose by.
+
+    Such a head cannot be solved, and would be trained for thousands of steps.
+    """
+    limit, validation = job.settings.limit, job.data.validation.targets
+    present = torch.unique(job.data.train.targets)
+    larger = "those of another class" if limit is None else f"a larger --limit than {limit}"
+    if len(present) == 1:
+        name = job.data.classes[int(present[0])]
+        raise DataError(f"{job.benchmark.id}: all training images are of the class {name!r}: it needs {larger}")
+    if limit is not None and job.settings.tune == "frozen" and not torch.isin(validation, present).any():
+        raise DataError(
+            f"{job.benchmark.id}: no validation image is of a class that is trained, so that no head can be chosen: "
+            f"it needs {larger}"
+        )
 
 
 def solve_and_test(job: Job, blind: Tensor) -> Outcome:
