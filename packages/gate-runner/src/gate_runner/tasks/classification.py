@@ -70,6 +70,8 @@ def _refuse_nothing_to_learn(job: Job) -> None:
 
     Such a head cannot be solved, and would be trained for thousands of steps.
     """
+    if job.encoder.detector is not None:
+        return  # it gives no features, which is said first
     limit, validation = job.settings.limit, job.data.validation.targets
     present = torch.unique(job.data.train.targets)
     larger = "those of another class" if limit is None else f"a larger --limit than {limit}"
