@@ -571,7 +571,7 @@ def test_a_saved_text_names_no_file_elsewhere(tmp_path: Path, monkeypatch: pytes
     rows = {"image": [path.format(tmp_path)] * 8, "label": ["x", "y"] * 4}
     datasets.Dataset.from_dict(rows).save_to_disk(str(tmp_path / "pets"))
     (tmp_path / "pets/benchmark.toml").write_text('[benchmark]\nid = "pets"\n[data]\nkind = "datasets"\n')
-    with pytest.raises(DataError, match=r"row 1: field 'image' is '.*secret\.png', expected a path inside the folder"):
+    with pytest.raises(DataError, match=r"row 1: field 'image' is '.*', expected a path inside the folder"):
         originals_of(tmp_path / "pets/benchmark.toml").check(tmp_path / "pets")
 
 
