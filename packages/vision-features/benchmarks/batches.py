@@ -3,7 +3,7 @@
 The control is the whole batch, of 128 images. Times are of the processor, over all threads, taken alternating in one
 process; what is written is the median of the ratios to the control of the same round, and their range.
 
-    python packages/vision-features/benchmarks/batches.py [--rounds 7] [--threads 1 2] [--output batches.json]
+    python packages/vision-features/benchmarks/batches.py [--rounds 7] [--threads 1] [--output batches.json]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor
 from vision_features import load_encoder
 from vision_features.features import at_once
 
-ENCODERS = ("micro-clip", "lite:0", "timm:vit_tiny_patch16_224/random")
+ENCODERS = ("micro-clip", "lite:0")
 BATCH, PARTS = 128, (8, 16, 32, 64)
 
 
@@ -75,7 +75,7 @@ def row(spec: str, threads: int, rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     load = os.getloadavg()[0]
