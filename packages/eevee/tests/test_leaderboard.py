@@ -32,24 +32,24 @@ def places(board):
 @pytest.mark.long
 def test_of_equal_models_nothing_is_decided_in_nineteen_of_twenty():
     generator, wrong = np.random.default_rng(0), 0
-    for seed in range(150):
+    for seed in range(300):
         shared = generator.normal(size=(3, 15))
         values = generator.normal(size=(8, 3)) @ shared * 0.5 + generator.normal(size=(8, 15))
         wrong += rank_models(table(values), resamples=400, seed=seed).decided > 0
-    assert 1 <= wrong <= 16  # 7.5 expected, within three and a half standard deviations
+    assert 3 <= wrong <= 28  # 15 expected, within three and a half standard deviations
 
 
 @pytest.mark.long
 def test_of_equal_models_on_the_same_items_likewise():
     generator, wrong = np.random.default_rng(1), 0
-    for seed in range(150):
+    for seed in range(300):
         outcomes = {}
         for name in ("a", "b"):
             easy = generator.random(150)
             right = generator.random((6, 150)) < 0.2 + 0.6 * easy
             outcomes[name] = Outcomes(name, tuple("uvwxyz"), tuple(map(str, range(150))), right.astype(float))
         wrong += rank_outcomes(outcomes, resamples=400, seed=seed).decided > 0
-    assert 1 <= wrong <= 16
+    assert 3 <= wrong <= 28
 
 
 def test_of_equal_models_on_twenty_items_hardly_anything_is_decided():
@@ -79,7 +79,7 @@ def test_intervals_hold_all_true_ranks_and_items_tell_more_than_tasks():
     generator = np.random.default_rng(2)
     means = np.array([1.5, 1.5, 0.5, 0.0, -1.0, -1.0])
     covered, narrower = 0, 0
-    for seed in range(40):
+    for seed in range(60):
         shares = 1 / (1 + np.exp(-(means[:, None] + generator.normal(0, 1, 6))))
         outcomes = {
             f"t{task}": Outcomes(
@@ -95,8 +95,8 @@ def test_intervals_hold_all_true_ranks_and_items_tell_more_than_tasks():
         covered += all(low <= last and high >= first for (low, high), (first, last) in zip(
             (of_items[f"m{number}"] for number in range(6)), true, strict=True))  # fmt: skip
         narrower += sum(b - a for a, b in of_items.values()) <= sum(b - a for a, b in of_tasks.values())
-    assert covered >= 36
-    assert narrower >= 33
+    assert covered >= 55
+    assert narrower >= 50
 
 
 def test_the_shipped_table_by_hand():
