@@ -125,9 +125,8 @@ def _compute(
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     fingerprint = description.get("fingerprint")
     encoder.precision = chosen_precision(encoder, unit.settings.feature_precision, data)
-    how: dict[str, Any] = {
-        "encoder_batch": at_once(unit.settings.batch_size, encoder.device)
-    }  # to compute the same features again
+    together = at_once(unit.settings.batch_size, encoder.device)
+    how: dict[str, Any] = {"encoder_batch": together}  # to compute the same features again
     how |= {"micro_batches": unit.settings.micro_batches} if unit.settings.micro_batches > 1 else {}
     how |= {} if encoder.precision == "float32" else {"precision": encoder.precision}
     features = FeatureCache.of(encoder, fingerprint, cap=unit.settings.feature_cache)

@@ -20,10 +20,10 @@ from gate_runner.settings.groups import (
 from gate_runner.settings.values import RECIPES, recipe_in
 
 _SWEEPING = (
-    *("shots", "init", "projection", "knowledge", "knowledge_folder", "keep_predictions", "short_classes"),
+    *("init", "projection", "knowledge", "knowledge_folder", "keep_predictions", "short_classes"),
     *("unlabelled", "probe"),
 )
-"""Settings by which a run over image classification becomes a sweep."""
+"""Settings that only a sweep of image classification has (``shots`` is detection's, too)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +95,8 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
 
     @property
     def sweeps(self) -> bool:
-        """Whether an option was given that only a sweep of image classification has (``shots`` is detection's, too)."""
-        texts = self.init or self.projection or self.knowledge or self.knowledge_folder is not None
-        unusual = self.keep_predictions or self.short_classes != "take" or self.unlabelled
-        return bool(texts or unusual or "," in self.tune or self.probe != "anchored")
+        """Whether an option was given that only a sweep of image classification has."""
+        return "," in self.tune or any(getattr(self, name) != FIELDS[name].default for name in _SWEEPING)
 
     @property
     def feature_precision(self) -> str:
@@ -112,7 +110,7 @@ class Settings(MachineSettings, SweepSettings, TrainingSettings, FeatureSettings
         tunes = self.tune.split(",")
         for tune in tunes:
             if tune not in SWEPT:
-                options = [name for name in _SWEEPING if getattr(self, name) != FIELDS[name].default]
+                options = [name for name in ("shots", *_SWEEPING) if getattr(self, name) != FIELDS[name].default]
                 named = ["several values of --tune"] if len(tunes) > 1 else [flag_of(name) for name in options]
                 raise UsageError(
                     f"--tune {tune} does not go with {', '.join(named)}: a sweep of image classification has "
