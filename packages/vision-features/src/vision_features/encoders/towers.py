@@ -31,7 +31,7 @@ class LayerNorm(nn.LayerNorm):
 class Attention(nn.MultiheadAttention):
     """torch's own, whose projections without gradients are one matrix product each, equal to the bit.
 
-    torch turns the tokens before the batch, which makes a product for each image of it: a quarter slower on a CPU.
+    torch turns the tokens before the batch, which makes a product for each image of it: slower on a CPU.
     """
 
     def forward(  # type: ignore[override]  # no weights, and no mask of keys, are asked for in these towers
