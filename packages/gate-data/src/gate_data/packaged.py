@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 import torch
-from jaxtyping import Int, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from gate_data.data import Data, Split, as_targets
@@ -17,9 +21,8 @@ _SHARES = (0.5, 0.15, 0.35)
 
 def digits(request: DataRequest) -> Data:
     """scikit-learn's 1,797 digits of 8 x 8 pixels, each pixel drawn as a block of 8 x 8."""
-    from sklearn.datasets import load_digits
-
-    grey, labels = load_digits(return_X_y=True)
+    table = _digits_table()
+    grey, labels = table[:, :-1], table[:, -1].astype(int)
     small = torch.from_numpy(grey.reshape(-1, 8, 8)).mul(255 / 16).round().byte()
     images = small.repeat_interleave(8, dim=1).repeat_interleave(8, dim=2)
     return _dealt(images, labels, tuple(str(digit) for digit in range(10)), request)
@@ -41,6 +44,18 @@ def faces(request: DataRequest) -> Data:
     grey = np.asarray(extra("real", "skimage.data", "faces come with scikit-image").lfw_subset())
     images = torch.from_numpy(grey).mul(255).round().byte()
     return _dealt(images, np.repeat([0, 1], 100), ("a face", "no face"), request)
+
+
+def _digits_table() -> Float[np.ndarray, "1797 65"]:
+    """Pixels and label of each digit, from scikit-learn's file: importing the library takes over a second."""
+    found = find_spec("sklearn")
+    for folder in (found.submodule_search_locations if found else None) or ():
+        with suppress(OSError):
+            return np.loadtxt(Path(folder, "datasets", "data", "digits.csv.gz"), delimiter=",")
+    from sklearn.datasets import load_digits  # a version that keeps the file elsewhere
+
+    grey, labels = load_digits(return_X_y=True)
+    return np.column_stack([grey, labels])
 
 
 def _dealt(
