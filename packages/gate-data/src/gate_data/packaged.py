@@ -48,8 +48,8 @@ def faces(request: DataRequest) -> Data:
 
 def _digits_table() -> Float[np.ndarray, "1797 65"]:
     """Pixels and label of each digit, from scikit-learn's file: importing the library takes over a second."""
-    found = find_spec("sklearn")
-    for folder in (found.submodule_search_locations if found else None) or ():
+    library = find_spec("sklearn")
+    for folder in (library.submodule_search_locations if library else None) or ():
         with suppress(OSError):
             return np.loadtxt(Path(folder, "datasets", "data", "digits.csv.gz"), delimiter=",")
     from sklearn.datasets import load_digits  # a version that keeps the file elsewhere
