@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -160,13 +161,21 @@ def _options(
             logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
+@cache
+def _command() -> Any:
+    """Return what typer makes of the application, made once for all calls in a process."""
+    from typer.main import get_command
+
+    return get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error that the user can mend is one line, and the exit status 2."""
     escape_output()
     try:
         refuse_empty_paths(arguments)
         with stoppable("gate-runner"):
-            app(args=None if arguments is None else list(arguments), prog_name="gate-runner")
+            _command()(args=None if arguments is None else list(arguments), prog_name="gate-runner")
     except (ValueError, OSError, ImportError) as error:
         if os.environ.get("GATE_RUNNER_DEBUG"):
             raise

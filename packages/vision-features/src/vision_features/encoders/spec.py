@@ -138,7 +138,6 @@ def parse_spec(text: str) -> EncoderSpec:
     if len(text) > _LONGEST:
         raise UsageError(f"encoder {text[:40]!r}… has {len(text):,} characters; expected at most {_LONGEST:,}")
     head, colon, argument = text.partition(":")
-    plugins = {point.name for point in entry_points(group=ENTRY_POINTS)}
     source, _, weights = text.partition("/")
     if source in SHIPPED:
         return EncoderSpec(text, source, "", weights or None)
@@ -148,7 +147,9 @@ def parse_spec(text: str) -> EncoderSpec:
         if not name:
             raise UsageError(f"encoder {text!r} names no model; expected {_FORMS[head][0]}")
         return EncoderSpec(text, head, name, weights or None, _pixels(text, pixels) if at else None)
-    if head in plugins or (head in _FORMS and head not in (*SHIPPED, "module")):
+    ours = head in _FORMS and head not in (*SHIPPED, "module")
+    plugins = set() if ours else {point.name for point in entry_points(group=ENTRY_POINTS)}
+    if ours or head in plugins:
         if not argument:
             raise UsageError(f"encoder {text!r} names nothing behind the colon; expected {head}:…")
         drawn = re.fullmatch(r"(.+)/(random(?::.*)?)", argument) if head in ("hf-text", "hf-audio") else None
