@@ -296,7 +296,7 @@ def test_nodes_that_are_drained_and_one_that_dies(lab: Callable[[int], Lab], exp
         one.release()
         line = "1 job waits in SLURM's queue: Nodes required for job are DOWN, DRAINED or reserved"
         until("SLURM's reason", lambda: line in command.log.read_text(), command)
-        # Only the other node: SLURM has yet to tell the lost one to end its jobs, and would end those that it starts there.
+        # Only the other node: SLURM still has to end the lost one's jobs, and would end what it starts there.
         one.cluster.ask("scontrol", "update", f"nodename={other}", "state=resume")
         ended(command)
     finally:
