@@ -38,7 +38,7 @@ from gate_runner.finetuning.training import finetune
 from gate_runner.tasks.augmentation import change_of, varied
 from vision_adapters.rows import Draw, samples
 from vision_adapters.training.pairs import ChosenRows
-from vision_features.encoders import load_encoder
+from vision_features.encoders import load_encoder, micro_clip
 
 V2: dict[str, Any] = {"add": ("eqsim:v2=1",)}
 WORDS = (
@@ -51,6 +51,35 @@ WORDS = (
     "cyan dot",
     "brown hat",
 )
+
+
+@pytest.fixture
+def whole_towers() -> None:
+    """Ask for micro-clip/random as it is: to see it learn, or where a process of its own loads it."""
+
+
+@pytest.fixture(autouse=True)
+def small_towers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make towers of micro-clip/random narrow, of one layer: a step takes a tenth of the time."""
+    if "whole_towers" in request.fixturenames:
+        return
+    real = micro_clip.load_micro_clip
+
+    def narrow() -> dict[str, Any]:
+        config = micro_clip.micro_clip_config()
+        towers = config["model_cfg"]
+        towers["vision_cfg"] |= {"width": 32, "layers": 1, "head_width": 16}
+        towers["text_cfg"] |= {"width": 32, "layers": 1}
+        return config | {"stem_channels": [8, 8]}
+
+    def load(*, pretrained: bool = True, seed: int = 0, name: str = "micro-clip") -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            if not pretrained:
+                config = narrow()
+                patch.setattr(micro_clip, "micro_clip_config", lambda _: config)
+            return real(pretrained=pretrained, seed=seed, name=name)
+
+    monkeypatch.setattr(micro_clip, "load_micro_clip", load)
 
 
 def write_pairs(folder: Path, count: int = 24, **columns: Any) -> Path:
@@ -85,6 +114,7 @@ def history(folder: Path) -> list[dict[str, float]]:
     return rows
 
 
+@pytest.mark.usefixtures("whole_towers")
 def test_what_comes_out_is_an_encoder_by_its_folder(tmp_path: Path) -> None:
     folder = finetune(
         finetune_request(
@@ -121,13 +151,15 @@ def test_what_it_says_at_the_end_is_a_command_that_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("mine.py").write_text(
-        "from vision_features.encoders import load_encoder as l\nmake = lambda: l('micro-clip')\n"
+        "from vision_features.encoders import load_encoder as l\nmake = lambda: l('micro-clip/random')\n"
     )
     write_pairs(tmp_path / "photos")
     new = ["new", "photos"]
     train = ["finetune", "photos", "--encoder", "mine:make", "--steps", "1", "--batch-size", "8", "--output", "out"]
-    for words in (new, train):
-        assert CliRunner().invoke(app, words).exit_code == 0
+    assert CliRunner().invoke(app, new).exit_code == 0
+    with Path("photos/benchmark.toml").open("a") as file:
+        file.write("\n[training]\nsteps = 2\n")
+    assert CliRunner().invoke(app, train).exit_code == 0
     again = CliRunner().invoke(app, train)
     (line,) = [line for line in again.output.splitlines() if line.startswith("kept in out: ")]
     assert line.split(": ", 1)[1].startswith(
@@ -208,6 +240,7 @@ def test_an_interrupted_training_goes_on_to_the_same_bits(tmp_path: Path) -> Non
     assert not list(tmp_path.glob(".*checkpoint*"))
 
 
+@pytest.mark.usefixtures("whole_towers")
 @pytest.mark.parametrize("loss", ["clip", pytest.param("siglip", marks=pytest.mark.again)])
 def test_two_processes_are_one_with_uneven_shares(loss: str, tmp_path: Path) -> None:
     data = write_pairs(tmp_path / "mine", 12, negative=lambda number: "" if number % 3 else f"no {WORDS[number % 8]}")
@@ -711,7 +744,7 @@ def test_a_full_disk_is_one_line_with_the_file_and_loses_nothing(
 ) -> None:
     """torch's writer hides the system's error behind one of its own."""
     folder, output = write_pairs(tmp_path / "data"), tmp_path / "trained"
-    words = [str(folder / "captions.csv"), "--encoder", "micro-clip", "--steps", "2", "--batch-size", "8"]
+    words = [str(folder / "captions.csv"), "--encoder", "micro-clip/random", "--steps", "2", "--batch-size", "8"]
     real = Path.open
 
     class Full(io.BytesIO):
