@@ -19,7 +19,7 @@ from torch import nn
 
 import gate_runner
 import vision_features
-from gate_runner.adapting import asks_for_texts
+from gate_runner.adapting import adaptation, asks_for_texts
 from gate_runner.cli import main
 from gate_runner.errors import DataError, MissingCapabilityError, UsageError
 from gate_runner.runs.stored import read_run
@@ -221,10 +221,15 @@ def test_what_was_run_before_is_not_computed_again_and_gets_its_head(digits: Pat
 
 
 def test_default_folders_tell_apart_what_is_asked_for(digits: Path) -> None:
-    for options in ({}, {"shots": 2}, {"shots": 2, "words": DIGIT}, {"seeds": (1,), "shots": 2}):
-        gate_runner.adapt(digits, encoder="micro-clip/random", **options)
-    gate_runner.adapt(digits, encoder="micro-clip/random")
-    assert len(list(Path("runs").iterdir())) == 4
+    def folder(method: str = "probe", words: ClassWords | None = None, **fields: Any) -> Path:
+        how = Settings().changed(**fields)
+        return adaptation(digits, method, "micro-clip/random", words=words, settings=how).request.output
+
+    folders = [folder(), folder(shots="2"), folder(words=DIGIT, shots="2"), folder(seeds=(1,), shots="2")]
+    assert len(set(folders)) == 4
+    assert folder() == folders[0]
+    done = gate_runner.adapt(digits, "zeroshot", encoder="micro-clip/random")
+    assert done.heads[0].is_relative_to(folder("zeroshot"))
 
 
 def test_the_command_says_the_score_and_where_the_head_is(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:

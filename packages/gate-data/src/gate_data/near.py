@@ -109,7 +109,7 @@ def near_copies(
     if likeness is not None:
         hidden = lacking.union(flat)
         alike = likeness([source for at, source in enumerate(sources) if at not in hidden])
-    groups = groups_of(sketches, alike)
+    groups = groups_of(sketches, alike) if alike is not None else _groups_once(sketches)
     return NearCopies(groups, len(sources) - len(unreadable) - len(flat), tuple(unreadable), tuple(flat))
 
 
@@ -180,6 +180,21 @@ def groups_of(sketches: Sketches, likeness: Likeness | None = None) -> tuple[tup
     for at in range(len(sketches)):
         members[root(at)].append(at)
     return tuple(tuple(group) for group in members.values() if len(group) > 1)
+
+
+_GROUPS: dict[bytes, tuple[tuple[int, ...], ...]] = {}
+_KEPT_GROUPS = 8
+"""Sets whose groups this process keeps: each unit of a sweep compares the same images."""
+
+
+def _groups_once(sketches: Sketches) -> tuple[tuple[int, ...], ...]:
+    """Return the groups by pixels, which are computed once for the same sketches."""
+    mark = hashlib.blake2b(np.ascontiguousarray(sketches), digest_size=16).digest()
+    if mark not in _GROUPS:
+        while len(_GROUPS) >= _KEPT_GROUPS:
+            _GROUPS.pop(next(iter(_GROUPS)), None)
+        _GROUPS[mark] = groups_of(sketches)
+    return _GROUPS[mark]
 
 
 def copies_by_pixels(pixels: Float[np.ndarray, "n 32 32"]) -> Int[np.ndarray, "p 2"]:
