@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import subprocess
-import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+_RUNNER = spec_from_file_location("_command", Path(__file__).parents[1] / "packages/gate-runner/tests/_command.py")
+assert _RUNNER is not None
+assert _RUNNER.loader is not None
+_COMMAND = module_from_spec(_RUNNER)
+_RUNNER.loader.exec_module(_COMMAND)
 
-def call(*arguments: str, cwd: Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from gate_runner.cli import main; main()", *arguments],
-        capture_output=True, text=True, input=text, cwd=cwd, timeout=300, check=False,
-        env={**os.environ, "COLUMNS": "150", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+
+def call(*arguments: str, cwd: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Return what the command prints in this process."""
+    done = _COMMAND.call_here(*arguments, cwd=cwd, text=text.encode())
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def test_eevee_select_is_the_librarys(tmp_path: Path) -> None:
     import eevee
+    from eevee.cli import main as command_alone
 
     arguments = ("--table", "gate", "-k", "2", "--no-nested", "--json", "found.json")
     done = call("eevee", "select", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    alone = "from eevee.cli import main; raise SystemExit(main())"
-    own = subprocess.run(
-        [sys.executable, "-c", alone, "select", *arguments[:-1], "own.json"],
-        capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False,
-    )  # fmt: skip
-    assert own.returncode == 0, own.stderr
+    with contextlib.chdir(tmp_path):
+        assert not command_alone(["select", *arguments[:-1], "own.json"])
     ours, theirs = (
         [line for line in (tmp_path / name).read_text().splitlines() if '"seconds"' not in line]
         for name in ("found.json", "own.json")
