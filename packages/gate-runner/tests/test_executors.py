@@ -209,7 +209,7 @@ def test_a_job_that_slurm_takes_its_node_from_does_not_fail(in_a_job: bool) -> N
     )  # fmt: skip
     assert process.stdin is not None
     assert process.stdout is not None
-    order = '{"open": {"encoder": "nowhere", "device": "cpu"}}\n'
+    order = '{"open": {"encoder": "nowhere:make", "device": "cpu"}}\n'
     process.stdin.write(order)
     process.stdin.flush()
     assert "refused" in process.stdout.readline()
