@@ -189,7 +189,7 @@ _KEPT_GROUPS = 8
 
 def _groups_once(sketches: Sketches) -> tuple[tuple[int, ...], ...]:
     """Return the groups by pixels, which are computed once for the same sketches."""
-    mark = hashlib.blake2b(np.ascontiguousarray(sketches), digest_size=16).digest()
+    mark = hashlib.blake2b(np.ascontiguousarray(sketches).data, digest_size=16).digest()
     if mark not in _GROUPS:
         while len(_GROUPS) >= _KEPT_GROUPS:
             _GROUPS.pop(next(iter(_GROUPS)), None)
