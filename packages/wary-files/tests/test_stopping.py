@@ -16,7 +16,10 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are POS
 _START = """
 import os, signal, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor, ProcessPoolExecutor
+from types import SimpleNamespace
+import wary_files.stopping
 from wary_files.stopping import stoppable
+wary_files.stopping.time = SimpleNamespace(sleep=lambda seconds: time.sleep(seconds / 10))
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored below a shell's background job
 def hang():
     time.sleep(10**6)
@@ -44,8 +47,13 @@ def work():
 """
 
 
-def sent(work: str, number: signal.Signals, *, guarded: bool = True, wait: float = 45.0) -> tuple[int | None, str]:
-    """Exit status and output of a command that gets a signal; None where it does not end."""
+def sent(
+    work: str, number: signal.Signals, *, guarded: bool = True, wait: float = 45.0, after: float = 0.0
+) -> tuple[int | None, str]:
+    """Exit status and output of a command that gets a signal; None where it does not end.
+
+    It may not end before ``after`` seconds of its guard's clock, which runs ten times as fast as the world's.
+    """
     script = _START + work + ("command()" if guarded else "work()")
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
@@ -53,11 +61,12 @@ def sent(work: str, number: signal.Signals, *, guarded: bool = True, wait: float
     )  # fmt: skip
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(1.5)  # until it waits, also on a busy machine
+    begun = time.monotonic()
     for _ in range(2 if guarded else 1):  # a signal in the middle of a fork is lost
         process.send_signal(number)
         try:
             output, _ = process.communicate(timeout=wait)
+            assert time.monotonic() - begun >= after / 10
             return process.returncode, output
         except subprocess.TimeoutExpired:
             if process.poll() is not None:
@@ -71,13 +80,13 @@ def sent(work: str, number: signal.Signals, *, guarded: bool = True, wait: float
 @pytest.mark.parametrize("work", [_THREADS, _PROCESSES, _LEFT], ids=["threads", "processes", "a thread"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_never_returns_is_left_alone(work: str, number: signal.Signals) -> None:
-    status, output = sent(work, number)
+    status, output = sent(work, number, after=3.0)
     assert status == 128 + number
     assert "tool: interrupted; a thread that does not return" in output
 
 
 def test_without_it_the_command_would_wait_for_ever() -> None:
-    assert sent(_THREADS, signal.SIGINT, guarded=False, wait=6.0) == (None, "")
+    assert sent(_THREADS, signal.SIGINT, guarded=False, wait=1.5) == (None, "")
 
 
 def test_a_command_that_ends_by_itself_says_what_it_says() -> None:
@@ -90,11 +99,11 @@ def test_slow_work_after_a_signal_is_not_cut_short() -> None:
     """Only waiting for threads and processes is: a checkpoint is written to its end."""
     work = """
 def work():
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         time.sleep(10**6)
     finally:
-        end = time.monotonic() + 5
+        end = time.monotonic() + 1
         while time.monotonic() < end:
             time.sleep(.1)
         print("written", flush=True)
@@ -113,8 +122,8 @@ def work():
     os.read(reader, 1)
     os.kill(child, signal.SIGTERM)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         hang()
     finally:
         print("child", status, flush=True)
