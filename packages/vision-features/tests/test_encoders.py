@@ -502,12 +502,13 @@ def _save_word_tokenizer(transformers: object, folder: Path, **options: object) 
 
 @pytest.fixture
 def silent_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A hub that takes connections and never says anything."""
+    """A hub that takes connections and never says anything; a third of a second is waited for it, not three."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(20)
         monkeypatch.setattr(hub_settings, "ENDPOINT", f"http://127.0.0.1:{listening.getsockname()[1]}")
         monkeypatch.setattr(hub_settings, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("gate_data.hub.reaching.SECONDS", SECONDS / 10)
         yield
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from oven_retrieval.names.impacts import LENGTHS, MOST_TOKENS
 from oven_retrieval.names.jit import is_kept, jit
 from oven_retrieval.names.trigrams import (
+    START,
     buckets_of,
     count_buckets,
     fill_postings,
@@ -24,14 +25,13 @@ DAMAGE = -1
 """In place of a count: the arrays do not fit one another."""
 BY_WORDS, BY_TRIGRAMS, NOTHING, UNDECIDED = range(4)
 """How `guess` came to its answer; undecided are three names as good, very many words and a damaged index."""
-_ALL = np.zeros(0, np.bool_)
 _ONE, _SPACE = np.ones(1, np.int64), np.uint32(32)
 
 
 @jit
 def span(table, key):
     """Where the equal keys of a sorted table begin and end."""
-    first = lower(table, 0, len(table), key)
+    first = lower(table, START, len(table), key)
     last = first
     while last < len(table) and table[last] == key:
         last += 1
@@ -41,7 +41,7 @@ def span(table, key):
 @jit
 def holds(table, key):
     """Whether a key is in a sorted table."""
-    at = lower(table, 0, len(table), key)
+    at = lower(table, START, len(table), key)
     return at < len(table) and table[at] == key
 
 
@@ -51,7 +51,7 @@ def _known(hashes, token_hash, token, weight):
     count = unknown = 0
     too_many = False
     for key in hashes:
-        at = lower(token_hash, 0, len(token_hash), key)
+        at = lower(token_hash, START, len(token_hash), key)
         if at == len(token_hash) or token_hash[at] != key:
             unknown += 1
             continue
@@ -153,16 +153,16 @@ def search(
             too_long += 1
             continue
         _by_bound(token, weight, bound, bounds, count)
-        floor, filled = -np.inf, 0
+        floor, filled = -np.inf, START
         if reached:
             for i in range(count):
                 at = start[token[i]] + k - 1
                 if at < start[token[i] + 1]:
                     floor = max(floor, post_impact[at] * weight[i])
         for rank in range(count):
-            if _most(bound, rank, count, 0) < floor - 1e-9 * abs(floor):
+            if _most(bound, rank, count, START) < floor - 1e-9 * abs(floor):
                 break
-            later = _most(bound, rank + 1, count, 1)
+            later = _most(bound, rank + 1, count, START + 1)
             for posting in range(start[token[rank]], start[token[rank] + 1]):
                 if post_impact[posting] * weight[rank] + later < floor - 1e-9 * abs(floor):
                     break
@@ -220,7 +220,7 @@ def guess(hashes, words, folded, trigrams, least):
     `words` are the arrays of BM25, `trigrams` those of the n-grams.
     """
     ends = _ONE * len(hashes)
-    rows, scores, unknown, too_long = search(hashes, ends, *words, _ALL, True, 1)
+    rows, scores, unknown, too_long = search(hashes, ends, *words, np.empty(0, np.bool_), True, 1)
     if too_long == DAMAGE or rows[0, 0] == TOO_LONG:
         return UNDECIDED, 0, 0.0, -1
     if rows[0, 0] < 0 or unknown[0] > 0:

@@ -93,7 +93,7 @@ def _called_once(loops: ModuleType) -> None:
     """Call each loop with arrays of the types that indexes have, so that numba compiles or loads it."""
     from oven_retrieval.names.impacts import BUCKET_BITS, build_impacts
 
-    points, ends = np.frombuffer("ab".encode("utf-32-le"), "<u4"), np.array([2])
+    points, ends = np.array([97, 98], np.uint32), np.array([2])
     count, weights = np.zeros(1 << BUCKET_BITS, np.int64), np.zeros(1, np.float32)
     idf = np.ones(1 << BUCKET_BITS)
     loops.count_buckets(points, ends, count)

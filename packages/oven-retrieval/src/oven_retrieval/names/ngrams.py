@@ -315,7 +315,7 @@ def _idf(documents: Int64[np.ndarray, " b"], names: int) -> Float64[np.ndarray, 
 
 def code_points(texts: Sequence[str]) -> tuple[npt.NDArray[np.uint32], Int64[np.ndarray, " t"]]:
     """The characters of all texts as numbers, and where each text ends."""
-    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
+    points = np.frombuffer(bytearray("".join(texts).encode("utf-32-le", "surrogatepass")), "<u4")
     return points, np.array(list(accumulate(map(len, texts))), np.int64)
 
 

@@ -18,6 +18,8 @@ _MORE_LISTS, _LONGER = 2, 2
 _LOOK_UP = 24
 """To look for a name in a list takes as long as to read so many of its names."""
 DAMAGE = -1
+START = np.int64(0)
+"""A number that numba compiles for as for any other: for 0 itself it would compile each loop once more."""
 TIE = 1e-9
 """Likenesses that differ by less are equal: weights are multiples of 1/1024, so that their sums are exact."""
 
@@ -56,7 +58,7 @@ def buckets_of(points, begin, end, buckets):
 def count_buckets(points, ends, counts):
     """Add to the counts of buckets those of texts that end at `ends`."""
     buckets = np.empty(len(points) + 2, np.int32)
-    begin = 0
+    begin = START
     for end in ends:
         for i in range(buckets_of(points, begin, end, buckets)):
             counts[buckets[i]] += 1
@@ -67,7 +69,7 @@ def count_buckets(points, ends, counts):
 def weigh(points, ends, idf, weights):
     """The idf of the buckets of each text together."""
     buckets = np.empty(len(points) + 2, np.int32)
-    begin = 0
+    begin = START
     for text in range(len(ends)):
         total = 0.0
         for i in range(buckets_of(points, begin, ends[text], buckets)):
@@ -80,7 +82,7 @@ def weigh(points, ends, idf, weights):
 def fill_postings(points, ends, first, free, post):
     """Put the number of each text, from `first` on, into the lists of its buckets, at their first `free` place."""
     buckets = np.empty(len(points) + 2, np.int32)
-    begin = 0
+    begin = START
     for text in range(len(ends)):
         for i in range(buckets_of(points, begin, ends[text], buckets)):
             post[free[buckets[i]]] = first + text
@@ -158,7 +160,7 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
     of the first lists, the rarest ones: those are added up, and what may still be enough is looked for in the others,
     list by list.
     """
-    longest, begin = 0, 0
+    longest, begin = 0, START
     for end in ends:
         longest = max(longest, end - begin)
         begin = end
@@ -171,18 +173,18 @@ def most_alike(points, ends, start, post, weight, idf, k, least):
     shared, candidates = np.empty(0, np.float32), np.empty(0, np.int32)
     names, scores = np.empty(16 + len(ends) * k, np.int32), np.empty(16 + len(ends) * k)
     last_of = np.empty(len(ends), np.int64)
-    filled, begin = 0, 0
+    filled, begin = 0, START
     for text in range(len(ends)):
         count = buckets_of(points, begin, ends[text], buckets)
         begin = ends[text]
         mine = filled
         lists, text_weight = _known_lists(buckets, count, start, idf, begins, lasts, weights, behind)
-        known_weight, of_best = behind[0], 0
+        known_weight, of_best = behind[0], START
         needed = least
         if known_weight >= least / (2 - least) * text_weight:
             if not len(shared):
                 shared, candidates = np.zeros(block, np.float32), np.empty(block, np.int32)
-            low = high = lower(weight, 0, len(weight), known_weight)
+            low = high = lower(weight, START, len(weight), known_weight)
             down = up = _FIRST_BLOCK
             while True:
                 # Of a weight below what is known of the text, a name shares at most its own; above it, what is known.
