@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import importlib
+import multiprocessing
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,61 +19,37 @@ from gate_data.pictures import Pictures, content_digest
 from gate_data.readers import Stored
 from gate_data.remembered import remember_in
 
-_COUNTING = """
-import json, os, sys, traceback
-import torch, PIL.Image
-import gate_data, gate_data.pictures, gate_data.remembered
 
-def count(folder, cache, now):
-    opened = []
-    os.environ["GATE_RUNNER_CACHE"] = cache
+def _count(folder: Path, cache: Path, now: float, answers: Any) -> None:
+    """Answer how many images are opened at once, in training, and for the digest; and the digest."""
+    opened: list[object] = []
+    os.environ["GATE_RUNNER_CACHE"] = str(cache)
+    gate_data.remembered._folder = gate_data.remembered._BY_DEFAULT  # whatever a test before has chosen
+    gate_data.remembered.time.time = lambda: now  # type: ignore[attr-defined]
     sys.addaudithook(
-        lambda event, values: event == "open" and str(values[0]).endswith(".png") and opened.append(values[0])
+        lambda event, values: opened.append(values[0]) if event == "open" and str(values[0]).endswith(".png") else None
     )
-    gate_data.remembered.time.time = lambda: now
     splits = gate_data.load(folder, size=16)
     first = len(opened)
-    item = splits.train[0]
+    assert len(splits.train[0]) == 2
     second = len(opened)
     digest = splits.digest
-    print(first, second - first, len(opened) - second, digest, flush=True)
-
-for line in sys.stdin:
-    if hasattr(os, "fork"):  # a process of its own for each, which has imported everything
-        if not os.fork():
-            try:
-                count(**json.loads(line))
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        if os.wait()[1]:
-            sys.exit(1)
-    else:
-        count(**json.loads(line))
-        sys.exit()
-"""
+    answers.put([str(first), str(second - first), str(len(opened) - second), digest])
 
 
-@pytest.fixture(scope="module")
-def counted() -> Iterator[Callable[..., list[str]]]:
-    """What a process of its own opens, as ``counted(folder, cache, later)``: at once, in training, for the digest."""
-    counters: list[subprocess.Popen[str]] = []
-
-    def count(folder: Path, cache: Path, later: float = 60.0) -> list[str]:
-        if not counters or not hasattr(os, "fork"):
-            command = [sys.executable, "-c", _COUNTING]
-            counters.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        requests, answers = counters[-1].stdin, counters[-1].stdout
-        assert requests is not None
-        assert answers is not None
-        requests.write(json.dumps({"folder": str(folder), "cache": str(cache), "now": time.time() + later}) + "\n")
-        requests.flush()
-        return answers.readline().split()
-
-    yield count
-    for counter in counters:
-        counter.communicate(timeout=60)
+def counted(folder: Path, cache: Path, later: float = 60.0) -> list[str]:
+    """What another process opens, which remembers nothing but by files: at once, in training, for the digest."""
+    importlib.import_module("torch")  # in this process, once: each child would do so
+    context: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
+    answers = context.Queue()
+    child = context.Process(target=_count, args=(folder, cache, time.time() + later, answers))
+    child.start()
+    try:
+        answer: list[str] = answers.get(timeout=60)
+        return answer
+    finally:
+        child.kill()
+        child.join()
 
 
 def photographs(folder: Path, each: int = 12) -> Path:
@@ -86,7 +61,8 @@ def photographs(folder: Path, each: int = 12) -> Path:
     return folder
 
 
-def test_load_opens_no_picture_and_a_digest_each_of_them_once(tmp_path: Path, counted: Any) -> None:
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_load_opens_no_picture_and_a_digest_each_of_them_once(tmp_path: Path) -> None:
     folder, cache = photographs(tmp_path / "p"), tmp_path / "cache"
     *opened, digest = counted(folder, cache)
     assert opened == ["0", "1", "36"]
@@ -104,7 +80,8 @@ def test_load_opens_no_picture_and_a_digest_each_of_them_once(tmp_path: Path, co
     assert now != digest
 
 
-def test_new_files_and_a_home_that_cannot_be_written_are_hashed_each_time(tmp_path: Path, counted: Any) -> None:
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_new_files_and_a_home_that_cannot_be_written_are_hashed_each_time(tmp_path: Path) -> None:
     folder = photographs(tmp_path / "p")
     *opened, digest = counted(folder, tmp_path / "cache", later=0.0)  # they may change again within their time
     assert opened == ["0", "1", "36"]

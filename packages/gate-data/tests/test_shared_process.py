@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import shutil
 import threading
-import time
 import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -109,19 +110,24 @@ def forked(read_it: Any) -> Any:
         child.join()
 
 
-def while_held(lock: Any, seconds: float = 1.0) -> threading.Thread:
-    """A thread that holds a lock for a while, as one does that reads."""
-    holding = threading.Event()
+@contextmanager
+def held(lock: Any) -> Iterator[None]:
+    """Within it, a thread holds a lock, as one does that reads."""
+    holding, enough = threading.Event(), threading.Event()
 
     def hold() -> None:
         with lock:
             holding.set()
-            time.sleep(seconds)
+            enough.wait(100)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert holding.wait(10)
-    return thread
+    try:
+        assert holding.wait(10)
+        yield
+    finally:
+        enough.set()
+        thread.join()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -133,9 +139,8 @@ def test_workers_forked_while_a_thread_reads_do_not_hang(tmp_path: Path) -> None
         file["x"] = values
     source = Stored(str(path), "x", 7)
     assert np.array_equal(stored_array(source), values[7])
-    thread = while_held(arrays._LOCK)
-    assert np.array_equal(forked(lambda: stored_array(source)), values[7])
-    thread.join()
+    with held(arrays._LOCK):
+        assert np.array_equal(forked(lambda: stored_array(source)), values[7])
     stop = threading.Event()
 
     def busy() -> None:
@@ -158,13 +163,11 @@ def test_workers_forked_while_a_thread_reads_do_not_hang(tmp_path: Path) -> None
 def test_nor_do_those_that_read_archives_or_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("a", "content")
-    thread = while_held(archives._LOCK)
-    assert forked(lambda: read(tmp_path / "a.zip", "a")) == b"content"
-    thread.join()
+    with held(archives._LOCK):
+        assert forked(lambda: read(tmp_path / "a.zip", "a")) == b"content"
     monkeypatch.setattr("gate_data.pictures._WHOLE", 3)
-    thread = while_held(gate_data.pictures._HASHING)
-    assert len(forked(lambda: content_digest(str(tmp_path / "a.zip")))) == 32
-    thread.join()
+    with held(gate_data.pictures._HASHING):
+        assert len(forked(lambda: content_digest(str(tmp_path / "a.zip")))) == 32
 
 
 def replaced(path: Path, other: Path) -> None:
