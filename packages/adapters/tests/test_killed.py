@@ -22,11 +22,6 @@ from vision_adapters.training import Recipe, fit
 
 folder = Path(sys.argv[1])
 torch.set_num_threads(1)
-weight = nn.Parameter(torch.zeros(2, 2))
-weight.grad = torch.zeros(2, 2)
-optimiser = torch.optim.AdamW([weight])
-optimiser.step()  # what torch imports at the first step, once for all children
-optimiser.load_state_dict(optimiser.state_dict())
 recipe = Recipe(lr=0.01, steps=120, batch_size=5, validate_every=7, schedule="plateau", patience=3, micro_batches=2)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vision_adapters.training.optimisers import PlainAdamW, PlainSGD
 from vision_adapters.training.recipe import Recipe
 
 NORMS = (
@@ -24,8 +25,8 @@ def optimiser_for(module: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     groups = parameter_groups(module, recipe.weight_decay, recipe.head_lr_scale)
     if recipe.optimiser == "sgd":
         every = [{**group, "weight_decay": recipe.weight_decay} for group in groups]
-        return torch.optim.SGD(every, lr=recipe.lr, momentum=recipe.momentum)
-    return torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps)
+        return PlainSGD(every, lr=recipe.lr, momentum=recipe.momentum)
+    return PlainAdamW(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps)
 
 
 def parameter_groups(module: nn.Module, weight_decay: float, head_lr_scale: float = 1.0) -> list[dict[str, Any]]:

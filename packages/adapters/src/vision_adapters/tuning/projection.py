@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vision_adapters.training.optimisers import PlainAdam
 from vision_adapters.tuning.data import check_features
 
 STEPS, RATE = 300, 1e-4
@@ -77,7 +78,7 @@ def fit_projection(
         x, texts = features.detach().float().clone(), F.normalize(class_embeddings.detach().float().clone(), dim=1)
         start, truth = projection.detach().float().clone(), labels.detach().long().clone()
         matrix = start.clone().requires_grad_(True)
-        optimiser = torch.optim.Adam([matrix], lr=rate)
+        optimiser = PlainAdam([matrix], lr=rate)
         for step in range(steps):
             for group in optimiser.param_groups:
                 group["lr"] = rate * 0.5 * (1 + math.cos(math.pi * step / steps))
