@@ -101,9 +101,9 @@ def main() -> None:
             module, done = trained(case, folder, dist.group.WORLD)
         except (ValueError, RuntimeError) as error:
             collected[case] = str(error)
-            continue
-        collected[case] = {"history": [tuple(row) for row in done.history], "state": dict(module.state_dict())}
-    torch.save(collected, folder / f"rank{rank}.pt")
+        if case not in collected:
+            collected[case] = {"history": [tuple(row) for row in done.history], "state": dict(module.state_dict())}
+        torch.save(collected, folder / f"rank{rank}.pt")  # each time: one of them dies in its last case
     if "dying" in sys.argv[4:]:
         # Gloo's threads of a group whose other process died abort the end of the interpreter now and then, and
         # destroying the group does not always prevent it. What the process has learned is on disk.

@@ -16,21 +16,23 @@ SCRIPT = Path(__file__).with_name("_shared_rank.py")
 CASES = ("plain", "contrastive", "pieces", "augmented")
 
 
-def two(folder: Path, *cases: str) -> tuple[list[dict[str, Any]], list[int]]:
-    """What each of two processes found, and how they ended."""
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """Where each of two processes left what it found, and how they ended."""
+    folder = tmp_path_factory.mktemp("shared")
+    cases = (*CASES, "resumed", "whole", "dying")
     ranks = [
         subprocess.Popen([sys.executable, str(SCRIPT), str(rank), "2", str(folder), *cases], stderr=subprocess.PIPE)
         for rank in (0, 1)
     ]
     errors = [rank.communicate(timeout=300)[1] for rank in ranks]
-    files = [folder / f"rank{rank}.pt" for rank in (0, 1)]
-    assert files[0].exists(), errors[0].decode()
-    return [torch.load(file) for file in files if file.exists()], [rank.returncode for rank in ranks]
+    assert (folder / "rank0.pt").exists(), errors[0].decode()
+    return folder, [rank.returncode for rank in ranks]
 
 
 @pytest.fixture(scope="module")
-def by_process(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return two(tmp_path_factory.mktemp("shared"), *CASES, "resumed", "whole")[0]
+def by_process(ended: tuple[Path, list[int]]) -> list[dict[str, Any]]:
+    return [torch.load(ended[0] / f"rank{rank}.pt") for rank in (0, 1)]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -57,12 +59,13 @@ def test_an_interrupted_training_of_two_ends_with_the_same_bits(by_process: list
 
 
 @pytest.mark.long
-def test_a_process_that_dies_stops_the_others(tmp_path: Path) -> None:
-    results, ends = two(tmp_path, "dying")
+def test_a_process_that_dies_stops_the_others(ended: tuple[Path, list[int]], by_process: list[dict[str, Any]]) -> None:
+    folder, ends = ended
     assert ends == [0, -9]
-    (first,) = results
+    first, second = by_process
     assert isinstance(first["dying"], str)
-    loaded = torch.load(tmp_path / "dying.checkpoint", weights_only=True)
+    assert "dying" not in second
+    loaded = torch.load(folder / "dying.checkpoint", weights_only=True)
     assert loaded["step"] == 4
 
 
