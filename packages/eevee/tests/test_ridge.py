@@ -10,7 +10,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from eevee import EeveeError, RidgeScorer, load_table
-from eevee.scorers.bordered import algebra_threads, shared_bases
+from eevee.algebra import algebra_threads
+from eevee.scorers.bordered import shared_bases
 from eevee.scorers.ridge import _with_gaps, held_out_residuals, normal_equations, solve_for
 from eevee.scorers.scorer import leave_out, padded_columns
 from eevee.tables.standard import standardise

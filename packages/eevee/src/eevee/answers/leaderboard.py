@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from eevee.algebra import one_thread
 from eevee.errors import EeveeError
 from eevee.tables.checking import shares_warning
 from eevee.tables.serialization import Recorded, plain_data
@@ -150,7 +150,7 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
     mean = np.nanmean(np.where(comparable[:, None], differences, 0.0), axis=1)
     t = _t_of_pairs(np.where(measured, scores, 0.0)[None], measured)[0]
     largest = functools.partial(_largest_of_tasks, scores, seed)
-    with threadpool_limits(1, user_api="blas"):  # products this small lose by more
+    with one_thread():
         signs = np.sign(mean).astype(np.int64) * _decided(t, largest, comparable, level, len(scores), resamples)
         board = _board(
             table.name, "tasks", level, table.models, scores, first, second, signs, int((~comparable).sum()), seed
@@ -221,7 +221,7 @@ def rank_outcomes(
     errors = np.zeros((len(models), len(models)))
     errors[first, second] = np.sqrt(_of_pairs(noise, first, second))
     largest = functools.partial(_largest_of_noise, _root(noise), errors, seed)
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         signs = np.sign(mean).astype(np.int64) * _decided(
             t, largest, np.ones(len(mean), bool), level, len(models), resamples
         )

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
 
+from eevee.algebra import algebra_threads, one_thread
 from eevee.scorers.scorer import errors_of_sums
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _inverse_root(matrix: Float[np.ndarray, "p c m m"]) -> Float[np.ndarray, "p 
 def in_threads(tasks: Sequence[Callable[[], None]]) -> None:
     """Run tasks on as many threads as the algebra has been given, each with one: products this small lose by more."""
     threads = min(algebra_threads(), len(tasks))
-    with threadpool_limits(1, user_api="blas"):
+    with one_thread():
         if threads < 2:
             for task in tasks:
                 task()
@@ -164,8 +164,3 @@ def in_threads(tasks: Sequence[Callable[[], None]]) -> None:
         with ThreadPoolExecutor(threads) as pool:
             for done in [pool.submit(task) for task in tasks]:
                 done.result()
-
-
-def algebra_threads() -> int:
-    """Threads that NumPy's linear algebra may use now; `OMP_NUM_THREADS` sets them when a process begins."""
-    return max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
