@@ -89,6 +89,18 @@ def _pass_by() -> None:
     _imported = len(sys.modules)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _imported_from_temporary_folders(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Drop what a file's tests imported from their folders: tests of another file have modules of the same names."""
+    yield
+    folder = f"{tmp_path_factory.getbasetemp()}{os.sep}"
+    for name, module in list(sys.modules.items()):
+        values = getattr(module, "__dict__", {})
+        places = [values.get("__file__"), *(values.get("__path__") or ())]
+        if any(isinstance(place, str) and place.startswith(folder) for place in places):
+            del sys.modules[name]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Generator[None, object, object]:
     """Libraries that a test imports stay, too: each collection that a run asks for takes 0.3 s of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -49,3 +50,19 @@ def test_a_folder_that_the_settings_leave_out_is_noticed(tmp_path: Path) -> None
         (tmp_path / "pyproject.toml").write_text(f'{settings}norecursedirs = ["{excluded}"]\n')
         assert collected_files(tmp_path, [tmp_path / "src"]) == expected
     assert files_with_examples([tmp_path / "src"]) == {folder / "fit.py"}
+
+
+def test_a_module_of_a_tests_folder_is_gone_in_the_next_file(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    for number in (1, 2):
+        (tmp_path / f"test_{number}.py").write_text(
+            "def test_own(tmp_path, monkeypatch):\n"
+            f"    (tmp_path / 'of_one_name.py').write_text('value = {number}')\n"
+            "    monkeypatch.syspath_prepend(str(tmp_path))\n"
+            "    import of_one_name\n"
+            f"    assert of_one_name.value == {number}\n"
+        )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", "."]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    assert "2 passed" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
