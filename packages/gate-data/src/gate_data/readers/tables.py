@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -132,9 +133,12 @@ class Row(NamedTuple):
         return index_of[value]
 
 
+_BROKEN = re.compile("[\0\ud800-\udfff]")
+
+
 def is_whole(text: str) -> bool:
     """Whether a text can be written and read back: JSON may hold halves of signs, and NumPy drops zeros at the end."""
-    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
+    return _BROKEN.search(text) is None
 
 
 def _odd(value: object) -> bool:
