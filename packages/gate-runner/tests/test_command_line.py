@@ -141,7 +141,7 @@ def test_sigterm_is_an_interruption_and_not_silence(
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(60)
 
-    monkeypatch.setattr("gate_runner.cli.app", ended)
+    monkeypatch.setattr("gate_runner.cli._command", lambda: ended)
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         with pytest.raises(SystemExit) as stopped:
