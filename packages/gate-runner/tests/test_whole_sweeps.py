@@ -17,13 +17,13 @@ from gate_runner.runs.request import make_request
 from gate_runner.runs.results import Result
 from gate_runner.settings import Settings
 
-FIELDS = {"steps": 6, "batch_size": 8, "validate_every": 2}
+FIELDS = {"steps": 6, "batch_size": 8, "validate_every": 2, "lr": 2e-3}
 UNIT = {"tune": "full", "shots": "full", "init": "language", "projection": "2p"}
 
 
 def whole(folder: Path, name: str = "icinw-textures", observer: Any = None, **options: Any) -> Result:
-    settings = Settings(limit=24, device="cpu", recipe_fields=FIELDS).changed(**{**UNIT, **options})
-    (result,) = run(make_request([name], "micro-clip", output=folder, settings=settings), observer or Observer())
+    settings = Settings(limit=48, device="cpu", recipe_fields=FIELDS).changed(**{**UNIT, **options})
+    (result,) = run(make_request([name], "micro-dense", output=folder, settings=settings), observer or Observer())
     return result
 
 
@@ -32,12 +32,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """A training of one unit that nothing stopped or cut."""
     result = whole(tmp_path_factory.mktemp("whole"))
     assert result.status == "ok", result.reason
+    assert result.training["chosen"]["step"] == FIELDS["steps"]  # each step counts in what is compared
     return result
 
 
 def values(result: Result) -> tuple[Any, ...]:
     assert result.headline is not None, result.reason
-    return result.headline.value, result.training["validated"], result.training["chosen"]
+    compared = ("validated", "chosen", "predicted_sha256")
+    return result.headline.value, *(result.training[name] for name in compared)
 
 
 @pytest.mark.parametrize("how", [{"micro_batches": 4}, {"checkpoint_blocks": True}, {"decode_workers": 1}], ids=str)
@@ -58,7 +60,7 @@ def test_what_saves_memory_arrives_and_changes_no_score(
     assert values(result)[1] == pytest.approx(values(undisturbed)[1], abs=1e-6)
 
 
-@pytest.mark.parametrize("step", [1, 3, 5])
+@pytest.mark.parametrize("step", [1, pytest.param(3, marks=pytest.mark.again), 5])
 def test_a_killed_unit_goes_on_to_the_same_bits(step: int, undisturbed: Result, tmp_path: Path) -> None:
     steps: list[int] = []
 
