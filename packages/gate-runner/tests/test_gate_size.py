@@ -73,7 +73,7 @@ def test_tokens_are_enlarged_before_the_transformer() -> None:
 
 def trained(name: str, folder: Path, **options: Any) -> Result:
     (finished,) = gate_runner.run(
-        name, encoder="micro-clip/random", output=folder, show=False, device="cpu",
+        name, encoder="micro-dense/random", output=folder, show=False, device="cpu",
         **{"limit": 12, "tune": "full", "recipe": "gate", "recipe_fields": SMALL, **options},
     )  # fmt: skip
     assert finished.status == "ok", finished.reason

@@ -29,7 +29,7 @@ READOUTS = (
     "block:2/cls+mean/ln",
     "block:3/mean/z/binary",
     "last+block:1/mean/z/pca8",
-    "block:4/mean/dims16",
+    "block:1/mean/dims16",
     "block:2/attentive",
     "auto",
 )
@@ -56,7 +56,7 @@ def test_a_kept_head_gives_the_predictions_of_its_run(
     for name, value in (("steps", 120), ("rates", (1.0,))):
         monkeypatch.setitem(classification_training._ATTENTIVE, name, value)
     done = adapt(
-        photos, encoder="micro-clip", readout=readout, save=tmp_path / "head", output=tmp_path / "run", device="cpu"
+        photos, encoder="micro-dense", readout=readout, save=tmp_path / "head", output=tmp_path / "run", device="cpu"
     )
     (samples,) = (tmp_path / "run" / "samples").glob("*.npz")
     head = load_head(tmp_path / "head", device="cpu")
@@ -72,7 +72,9 @@ def test_a_kept_head_gives_the_predictions_of_its_run(
 
 
 def test_a_run_keeps_a_head_for_each_read_out(tmp_path: Path) -> None:
-    done = run("digits", encoder="micro-clip", output=tmp_path, limit=60, readout="last,concat", save_heads=True, **HOW)
+    done = run(
+        "digits", encoder="micro-dense", output=tmp_path, limit=60, readout="last,concat", save_heads=True, **HOW
+    )
     heads = {folder.name: load_head(folder, device="cpu") for folder in done.heads}
     assert {name: head.reading is None for name, head in heads.items()} == {
         "digits.seed0": True,
@@ -82,8 +84,8 @@ def test_a_run_keeps_a_head_for_each_read_out(tmp_path: Path) -> None:
 
 def test_an_encoder_without_the_read_out_is_one_line(photos: Path, tmp_path: Path) -> None:
     how: dict[str, Any] = {"output": tmp_path / "r", "device": "cpu"}
-    adapt(photos, encoder="micro-clip", readout="block:2/mean", save=tmp_path / "head", **how)
-    shallow = load_encoder("micro-clip")
+    adapt(photos, encoder="micro-dense", readout="block:2/mean", save=tmp_path / "head", **how)
+    shallow = load_encoder("micro-dense")
     shallow.blocks = None
     shallow._readouts, shallow.outputs = {}, {}
     with pytest.raises(EncoderError) as raised:
@@ -93,7 +95,7 @@ def test_an_encoder_without_the_read_out_is_one_line(photos: Path, tmp_path: Pat
 
 
 def test_a_changed_read_out_of_a_head_is_refused(photos: Path, tmp_path: Path) -> None:
-    adapt(photos, encoder="micro-clip", readout="last/z", save=tmp_path / "head", output=tmp_path / "r", device="cpu")
+    adapt(photos, encoder="micro-dense", readout="last/z", save=tmp_path / "head", output=tmp_path / "r", device="cpu")
     file = tmp_path / "head" / "readout.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"\0")
     with pytest.raises(DataError, match=r"readout\.safetensors"):
@@ -106,7 +108,7 @@ def test_choose_keeps_the_best_encoders_head(photos: Path, tmp_path: Path) -> No
 
     settings = Settings().changed(readout="auto", device="cpu", isolate="none")
     choice = choose(
-        own_folder(photos), ["micro-clip", "micro-clip/random"], tmp_path / "runs", settings, save=tmp_path / "head"
+        own_folder(photos), ["micro-dense", "micro-dense/random"], tmp_path / "runs", settings, save=tmp_path / "head"
     )
     head = load_head(tmp_path / "head", device="cpu")
     best = choice.candidates[0]
@@ -114,7 +116,7 @@ def test_choose_keeps_the_best_encoders_head(photos: Path, tmp_path: Path) -> No
     assert best.readout in ("last", head.card.get("reading", {}).get("readout"))
     assert head.card["scores"]["value"] == best.value
     with pytest.raises(UsageError, match="--save keeps heads of image classification"):
-        choose("digits@knn", ["micro-clip", "micro-clip/random"], tmp_path / "knn", settings, save=tmp_path / "other")
+        choose("digits@knn", ["micro-dense", "micro-dense/random"], tmp_path / "knn", settings, save=tmp_path / "other")
 
 
 AGAIN = [pytest.param(readout, marks=pytest.mark.again) for readout in ("last/z", "block:2/mean", "concat")]
@@ -126,7 +128,7 @@ def test_a_head_at_a_read_out_is_exported(photos: Path, tmp_path: Path, readout:
     onnxruntime: Any = pytest.importorskip("onnxruntime")
     from vision_features.heads.onnx import export_onnx
 
-    adapt(photos, encoder="micro-clip", readout=readout, save=tmp_path / "head", output=tmp_path / "r", device="cpu")
+    adapt(photos, encoder="micro-dense", readout=readout, save=tmp_path / "head", output=tmp_path / "r", device="cpu")
     head = load_head(tmp_path / "head", device="cpu")
     export_onnx(head, tmp_path / "head.onnx")
     images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(3))
@@ -140,7 +142,7 @@ def test_a_head_at_a_read_out_is_exported(photos: Path, tmp_path: Path, readout:
 def test_the_commands_take_read_outs(photos: Path, tmp_path: Path) -> None:
     from gate_runner.cli import app
 
-    how = ["--encoder", "micro-clip", "--device", "cpu", "--readout", "concat"]
+    how = ["--encoder", "micro-dense", "--device", "cpu", "--readout", "concat"]
     where = ["--output", str(tmp_path / "r"), "--save", str(tmp_path / "head")]
     done = CliRunner().invoke(app, ["adapt", "probe", str(photos), *how, *where])
     assert done.exit_code == 0, done.output

@@ -137,7 +137,7 @@ def test_a_training_gets_targets_of_its_moved_images(
         monkeypatch.setattr(joint.Moved, kind, listening(kind, getattr(Moved, kind)))
     fields = {"augment": augment, "head_start": "random", "steps": 2, "validate_every": 2, "batch_size": 4}
     (result,) = gate_runner.run(
-        f"micro/{name}", encoder="micro-clip/random", output=tmp_path / "run", tune="full", limit=12, show=False,
+        f"micro/{name}", encoder="micro-dense/random", output=tmp_path / "run", tune="full", limit=12, show=False,
         recipe_fields=fields, isolate="none", device="cpu",
     )  # fmt: skip
     assert result.status == "ok", result.reason
@@ -165,7 +165,7 @@ def test_workers_decode_images_that_are_not_augmented(tmp_path: Path, monkeypatc
     scores = []
     for workers in (0, 1):
         (result,) = gate_runner.run(
-            str(path), encoder="micro-clip/random", output=tmp_path / f"{workers}", tune="full",
+            str(path), encoder="micro-dense/random", output=tmp_path / f"{workers}", tune="full",
             show=False, recipe_fields={"steps": 2, "validate_every": 1, "batch_size": 4}, isolate="none", device="cpu",
             decode_workers=workers,
         )  # fmt: skip
@@ -188,7 +188,7 @@ def test_images_that_are_indexed_are_augmented_too(name: str, tmp_path: Path, mo
     monkeypatch.setattr(augmentation, "varied", listening)
     fields = {"augment": "randaugment", "head_start": "random", "steps": 2, "validate_every": 2, "batch_size": 2}
     (result,) = gate_runner.run(
-        f"micro/{name}", encoder="micro-clip/random", output=tmp_path / "run", tune="full", show=False,
+        f"micro/{name}", encoder="micro-dense/random", output=tmp_path / "run", tune="full", show=False,
         limit=12, recipe_fields=fields, isolate="none", device="cpu",
     )  # fmt: skip
     assert result.status == "ok", result.reason

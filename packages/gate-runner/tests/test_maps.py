@@ -105,7 +105,7 @@ def test_heads_of_stand_ins_are_solved_unless_their_recipe_is_set(
     numbers = {**stand_in.training, **(stand_in.original_training if source == "local" else {})}
     short = replace(stand_in, training={**numbers, "steps": 4, "validate_every": 2, "batch_size": 4})
     data = stand_in.load("micro", DataRequest(limit=8))
-    outcome = run_task(Job(load_encoder("micro-clip/random:0"), short, data, Settings(**options)))
+    outcome = run_task(Job(load_encoder("micro-dense/random:0"), short, data, Settings(**options)))
     assert outcome.training["steps"] == steps
     tried = outcome.training["tried"] if not steps else []
     if not steps:
@@ -127,7 +127,7 @@ def test_training_maps_without_a_label_are_refused_in_one_line() -> None:
     data = stand_in.load("micro", DataRequest(limit=8))
     blank = replace(data, train=replace(data.train, targets=torch.full_like(data.train.targets, IGNORED)))
     with pytest.raises(DataError, match=r"ade20k: training split: no pixel of 8 maps has a class of 0\.\.\d+"):
-        run_task(Job(load_encoder("micro-clip/random:0"), stand_in, blank))
+        run_task(Job(load_encoder("micro-dense/random:0"), stand_in, blank))
 
 
 def test_a_wrong_map_is_named_before_anything_is_encoded(scenes: Data[Maps]) -> None:
@@ -208,7 +208,7 @@ def test_memory_does_not_grow_with_the_number_of_maps(tmp_path: Path) -> None:
 def test_stored_questions_give_what_those_in_memory_give(
     sees_texts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    micro = load_encoder("micro-clip/random:0")
+    micro = load_encoder("micro-dense/random:0")
     if not sees_texts:
         micro = replace(micro, text=None, text_tokens=None)
     clevr = BENCHMARKS["clevr-math"]

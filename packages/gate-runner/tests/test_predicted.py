@@ -53,7 +53,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredRun]:
     for limit, names in ((40, [EPISODES]), (LIMIT, [name for name in (*CLASSES, *OTHERS, *PARTS) if name != EPISODES])):
         folder = tmp_path_factory.mktemp("runs") / str(limit)
         listed = [f"micro/{name}" for name in names]
-        done = gate_runner.run(listed, output=folder, limit=limit, recipe_fields={"steps": 3}, show=False)
+        done = gate_runner.run(listed, output=folder, limit=limit, recipe_fields={"steps": 3, "lr": 1e-3}, show=False)
         assert not done.failed
         stored.update(dict.fromkeys(names, read_run(folder)))
     return stored

@@ -67,7 +67,7 @@ def pets(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(file: Path, output: Path, encoder: str = "micro-clip") -> gate_runner.runs.results.Result:
+def run(file: Path, output: Path, encoder: str = "micro-dense") -> gate_runner.runs.results.Result:
     (result,) = gate_runner.run(str(file), output=output, encoder=encoder, show=False)
     assert result.status == "ok", result.reason
     return result
@@ -120,7 +120,7 @@ def test_groups_widen_the_interval_and_it_is_said(pets: Path) -> None:
 def test_comparisons_exchange_groups_and_look_at_slices(pets: Path) -> None:
     file = written(pets, 'columns = ["camera"]', group="patient")
     run(file, pets / "first")
-    run(file, pets / "second", "micro-clip/random")
+    run(file, pets / "second", "micro-dense/random")
     comparison = gate_runner.compare(pets / "first", pets / "second", permutations=199, resamples=200)
     assert comparison.contrasts[0].test.clusters == 23
     assert [(row.by, row.slice) for row in comparison.by_slice] == [
@@ -134,7 +134,7 @@ def test_choices_reports_and_power_draw_groups(pets: Path, monkeypatch: pytest.M
     """What a choice and a report call worse is judged by whole groups, as a comparison is."""
     file = written(pets, 'columns = ["camera"]', group="patient")
     run(file, pets / "first")
-    run(file, pets / "second", "micro-clip/random")
+    run(file, pets / "second", "micro-dense/random")
     runs = read_runs([pets / "first", pets / "second"])
     groups = from_rows(runs[0].tested(runs[0].results[0]))[GROUP]
     assert len(set(groups)) == 23
@@ -158,7 +158,7 @@ def test_choices_reports_and_power_draw_groups(pets: Path, monkeypatch: pytest.M
 
 def test_a_choice_of_grouped_images_names_the_groups(pets: Path) -> None:
     file = written(pets, 'columns = ["camera"]', group="patient")
-    chosen = gate_runner.choose(str(file), ["micro-clip", "micro-clip/random"], pets / "choice", LAST)
+    chosen = gate_runner.choose(str(file), ["micro-dense", "micro-dense/random"], pets / "choice", LAST)
     assert any("Tests exchange, and intervals draw, 23 whole groups." in line for line in chosen.sentences)
 
 
@@ -171,7 +171,7 @@ def test_groups_too_few_for_any_test_are_told(pets: Path) -> None:
     lines = (pets / "pets.csv").read_text()
     (pets / "pets.csv").write_text(re.sub(r"test(\d+),(\d+)$", _one_of_three, lines, flags=re.M))
     file = written(pets, 'columns = ["camera"]', group="patient")
-    chosen = gate_runner.choose(str(file), ["micro-clip", "micro-clip/random"], pets / "choice", LAST)
+    chosen = gate_runner.choose(str(file), ["micro-dense", "micro-dense/random"], pets / "choice", LAST)
     line = "with 3 groups no paired test can have p below 0.25: at least 6 are needed"
     assert any(line in sentence for sentence in chosen.sentences)
     run_folder = next(path.parent for path in (pets / "choice").glob("*/manifest.json"))
@@ -216,7 +216,7 @@ def test_shifts_of_grouped_images_draw_groups(pets: Path) -> None:
     for name in ("", "patient"):
         file = written(pets, 'columns = ["camera"]', group=name)
         (result,) = gate_runner.run(
-            str(file), output=pets / f"runs{name}", encoder="micro-clip", shift="grey", show=False
+            str(file), output=pets / f"runs{name}", encoder="micro-dense", shift="grey", show=False
         )
         assert result.status == "ok", result.reason
         (rows[name],) = result.training["shifts"]
@@ -347,18 +347,18 @@ def shown_twice(tmp_path: Path) -> Path:
 def test_folds_keep_groups_whole(shown_twice: Path) -> None:
     """A head that has seen a patient knows the patient's label: images apart are right, whole patients are a coin's."""
     file = written(shown_twice, 'columns = ["camera"]', "patient")
-    (result,) = gate_runner.run(str(file), output=shown_twice / "runs", encoder="micro-clip", folds=4, show=False)
+    (result,) = gate_runner.run(str(file), output=shown_twice / "runs", encoder="micro-dense", folds=4, show=False)
     assert result.status == "ok", result.reason
     assert result.scores[0].value < 0.85
     assert result.training["clusters"]["groups"] == 24
     alone = written(shown_twice, 'columns = ["camera"]')
-    (apart,) = gate_runner.run(str(alone), output=shown_twice / "apart", encoder="micro-clip", folds=4, show=False)
+    (apart,) = gate_runner.run(str(alone), output=shown_twice / "apart", encoder="micro-dense", folds=4, show=False)
     assert apart.scores[0].value > 0.95
 
 
 def test_more_folds_than_groups_are_refused(shown_twice: Path) -> None:
     file = written(shown_twice, 'columns = ["camera"]', "patient")
-    (result,) = gate_runner.run(str(file), output=shown_twice / "runs", encoder="micro-clip", folds=25, show=False)
+    (result,) = gate_runner.run(str(file), output=shown_twice / "runs", encoder="micro-dense", folds=25, show=False)
     assert result.reason.startswith("setting folds=25: the samples are of 24 groups")
 
 
@@ -380,7 +380,7 @@ def test_slices_are_scored_under_each_shift(tmp_path: Path) -> None:
         '[splits]\ntest_share = 0.5\n[slices]\ncolumns = ["site"]\n'
     )
     file = str(tmp_path / "benchmark.toml")
-    (result,) = gate_runner.run(file, encoder="micro-clip", output=tmp_path / "run", shift=["grey"], show=False)
+    (result,) = gate_runner.run(file, encoder="micro-dense", output=tmp_path / "run", shift=["grey"], show=False)
     (row,) = result.training["shifts"]
     by_name = {part["slice"]: part for part in row["slices"]}
     assert sum(part["samples"] * part["value"] for part in row["slices"]) / 40 == pytest.approx(row["value"])
