@@ -58,9 +58,11 @@ def test_every_load_says_that_no_code_runs() -> None:
         assert files, folder
         for file in files:
             source = file.read_text()
+            assert "trust_remote_code=True" not in source, file
+            if "from_pretrained" not in source:  # which both look for, in a tree that takes seconds to build for all
+                continue
             count += len(list(loads(source)))
             assert faults(source) == [], file
-            assert "trust_remote_code=True" not in source, file
     assert count >= 9
 
 

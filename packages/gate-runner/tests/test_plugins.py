@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -16,6 +13,8 @@ from gate_runner.errors import UsageError
 from gate_runner.executors import executor_names
 from vision_features.encoders import load_encoder
 from vision_features.encoders.spec import encoder_forms
+
+from ._command import call_here
 
 EXAMPLE = Path(__file__).parent / "example_plugin"
 COOKING = """
@@ -58,16 +57,12 @@ def test_everything_in_the_example_is_found() -> None:
     assert executor_names()[-1] == "backwards"
 
 
-def test_the_command_runs_all_three(example: Path, tmp_path: Path) -> None:
-    path = os.pathsep.join([str(example), str(EXAMPLE / "src"), os.environ.get("PYTHONPATH", "")])
+@pytest.mark.usefixtures("example")
+def test_the_command_runs_all_three(tmp_path: Path) -> None:
     command = ["run", "stripes", "--encoder", "edges:4", "--executor", "backwards", "--seed", "0", "--seed", "1"]
-    done = subprocess.run(
-        [sys.executable, "-c", "from gate_runner.cli import main; main()", *command, "--output", str(tmp_path / "run")],
-        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.index("micro/stripes seed 1:") < done.stdout.index("micro/stripes seed 0:")
+    done = call_here(*command, "--output", str(tmp_path / "run"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.index(b"micro/stripes seed 1:") < done.stdout.index(b"micro/stripes seed 0:")
     result = json.loads((tmp_path / "run" / "results" / "micro-stripes.seed0.json").read_text())
     assert result["encoder"]["spec"] == "edges:4"
     assert result["scores"][0]["low"] > 0.5 > result["scores"][0]["chance"]

@@ -35,10 +35,12 @@ from gate_data.readers.tables import read_json
 from gate_data.shared import shared_pictures
 from gate_runner.benchmarks import BENCHMARKS, DataRequest, resolve
 from gate_runner.errors import DataError, EncoderError, UsageError
+from gate_runner.executors.executor import HereExecutor
 from gate_runner.executors.worker import COMMAND
 from gate_runner.executors.worker_process import WorkerProcess
 from gate_runner.reports.contents import gather
 from gate_runner.reports.forms import as_markdown
+from gate_runner.runs import RunRequest
 from gate_runner.runs.stored import read_runs
 from vision_features.encoders import load_encoder
 from vision_features.encoders.spec import agree
@@ -286,9 +288,8 @@ def test_a_worker_that_loads_another_encoder_than_before_is_refused(
     monkeypatch.chdir(tmp_path)
     spec = own_encoder(tmp_path, "drawn_anew", make="Hidden", weight="__import__('random').random()")
     slot = WorkerProcess(spec, "cpu")
+    slot.opening = HereExecutor(RunRequest([], spec, tmp_path / "run")).open()  # as if a worker had loaded it before
     try:
-        slot.open()
-        slot._stop()
         with pytest.raises(EncoderError, match="gives other features each time it is loaded, with the same weights"):
             slot.open()
     finally:
