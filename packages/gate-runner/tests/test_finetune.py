@@ -38,7 +38,9 @@ from gate_runner.finetuning.training import finetune
 from gate_runner.tasks.augmentation import change_of, varied
 from vision_adapters.rows import Draw, samples
 from vision_adapters.training.pairs import ChosenRows
-from vision_features.encoders import load_encoder, micro_clip
+from vision_features.encoders import load_encoder
+
+from ._small_towers import with_small_towers
 
 V2: dict[str, Any] = {"add": ("eqsim:v2=1",)}
 WORDS = (
@@ -60,26 +62,8 @@ def whole_towers() -> None:
 
 @pytest.fixture(autouse=True)
 def small_towers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make towers of micro-clip/random narrow, of one layer: a step takes a tenth of the time."""
-    if "whole_towers" in request.fixturenames:
-        return
-    real = micro_clip.load_micro_clip
-
-    def narrow() -> dict[str, Any]:
-        config = micro_clip.micro_clip_config()
-        towers = config["model_cfg"]
-        towers["vision_cfg"] |= {"width": 32, "layers": 1, "head_width": 16}
-        towers["text_cfg"] |= {"width": 32, "layers": 1}
-        return config | {"stem_channels": [8, 8]}
-
-    def load(*, pretrained: bool = True, seed: int = 0, name: str = "micro-clip") -> Any:
-        with pytest.MonkeyPatch.context() as patch:
-            if not pretrained:
-                config = narrow()
-                patch.setattr(micro_clip, "micro_clip_config", lambda _: config)
-            return real(pretrained=pretrained, seed=seed, name=name)
-
-    monkeypatch.setattr(micro_clip, "load_micro_clip", load)
+    if "whole_towers" not in request.fixturenames:
+        with_small_towers(monkeypatch)
 
 
 def write_pairs(folder: Path, count: int = 24, **columns: Any) -> Path:
