@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from ._command import call_here
+from ._small_towers import with_small_towers
 
 ENCODER = ("--encoder", "micro-clip/random")
 PLAIN = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
@@ -40,8 +41,9 @@ def photos(folder: Path, classes: tuple[bytes, bytes], name: bytes) -> None:
     ],
 )
 def test_names_that_are_not_utf_8_are_run_shown_and_predicted(
-    classes: tuple[bytes, bytes], name: bytes, tmp_path: Path
+    classes: tuple[bytes, bytes], name: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with_small_towers(monkeypatch)
     try:
         photos(tmp_path / "photos", classes, name)
     except OSError:
