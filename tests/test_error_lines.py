@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_read_is_one_line_with_its_name(tmp_path: Path, re
 @pytest.mark.parametrize(
     ("package", "inner", "name"),
     [
-        ("gate_runner.cli", "app", "gate-runner"),
+        ("gate_runner.cli", "_command", "gate-runner"),
         ("eqben_builder.cli", "make_app", "eqben"),
         ("oven_retrieval.cli", "make_app", "oven"),
         ("knowledge_prompts.cli", "make_app", "prompts"),

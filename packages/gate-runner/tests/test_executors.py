@@ -18,7 +18,7 @@ import pytest
 from gate_runner.errors import StorageError, UsageError
 from gate_runner.executors import EncoderInfo, executor_names, jobs, run
 from gate_runner.executors.executor import HereExecutor
-from gate_runner.executors.slurm import SlurmExecutor, _Awaited, _last_line, _reason
+from gate_runner.executors.slurm import SlurmExecutor, _Awaited, _last_line, _reason, safe_imports
 from gate_runner.executors.worker import COMMAND
 from gate_runner.runs import RunRequest
 from gate_runner.runs.observers import Observer
@@ -194,8 +194,13 @@ def test_a_job_imports_nothing_of_the_working_folder(request_here: RunRequest, t
     request = replace(request_here, output=tmp_path / "run").changed(
         isolate="worker", executor="slurm", executor_options={"cluster": "local"}
     )
+    before = dict(os.environ)
     with contextlib.chdir(tmp_path):
-        assert SlurmExecutor(request).executor.submit(os.getcwd).result() == str(tmp_path)
+        executor = SlurmExecutor(request).executor
+        with safe_imports():
+            job = executor.submit(os.getcwd)
+        assert job.result() == str(tmp_path)
+    assert dict(os.environ) == before  # the user's own processes import what they did
     assert not (tmp_path / "RAN").exists()
 
 

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,8 +40,22 @@ _TOO_OFTEN = "timed-out too many times"
 _TASKS = ("nodes", "tasks_per_node", "ntasks_per_node", "ntasks")
 """Options by which a job has several tasks."""
 _MINUTES = ("timeout_min",)
+_SAFE = "PYTHONSAFEPATH"
 _DAY = 24 * 60
 """Minutes that a job asks for where neither an option nor a time limit says it."""
+
+
+@contextmanager
+def safe_imports() -> Iterator[None]:
+    """Let jobs import nothing of the working folder, from which ``python -m`` takes libraries first."""
+    before = os.environ.get(_SAFE)
+    os.environ[_SAFE] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_SAFE)
+        if before is not None:
+            os.environ[_SAFE] = before
 
 
 class UnitJob:
@@ -125,7 +139,6 @@ class SlurmExecutor:
             raise ImportError("--executor slurm needs submitit: pip install 'gate-runner[slurm]'") from error
         self.request = request
         self.failures = (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError)
-        os.environ["PYTHONSAFEPATH"] = "1"  # for jobs: python -m takes libraries from the working folder first
         self.place = RunFolder(request.output.absolute()).place("slurm")
         _refuse_in_scripts("output", str(self.place), "%")  # SLURM and submitit fill in what follows a %
         options = dict(request.settings.executor_options)
@@ -216,7 +229,8 @@ class SlurmExecutor:
             self._prepare()
         jobs.note_parts(self.folder, [(unit.name, unit.seed) for unit in units])
         try:
-            with redirect_stderr(io.StringIO()), self.executor.batch():  # submitit prints what it also raises
+            # submitit prints what it also raises
+            with redirect_stderr(io.StringIO()), safe_imports(), self.executor.batch():
                 submitted = [self.executor.submit(UnitJob(), self._order(unit)) for unit in units]
         except (self.submitit.core.utils.FailedSubmissionError, *self.failures, subprocess.SubprocessError) as error:
             raise UsageError(f"slurm takes no job: {jobs.message(str(error))}") from error
