@@ -72,7 +72,14 @@ def test_a_run_needs_no_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("a file where a folder should be")
-    how: dict[str, Any] = {"limit": 40, "isolate": "none", "device": "cpu", "show": False, "seeds": (0, 1)}
+    how: dict[str, Any] = {
+        "encoder": "micro-dense",
+        "limit": 40,
+        "isolate": "none",
+        "device": "cpu",
+        "show": False,
+        "seeds": (0, 1),
+    }
     expected = run("digits", output=tmp_path / "a", **how)
     monkeypatch.setenv("GATE_RUNNER_CACHE", str(tmp_path / "file"))
     done = run("digits", output=tmp_path / "b", **how)
@@ -90,7 +97,7 @@ def test_a_machine_without_a_home_is_none_the_worse(monkeypatch: pytest.MonkeyPa
     for name in ("GATE_RUNNER_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    encoder = load_encoder("micro-clip/random")
+    encoder = load_encoder("micro-dense/random")
     assert FeatureCache.of(encoder, encoder.fingerprint()).folder is None
     (result,) = run("digits", output=tmp_path / "run", limit=20, isolate="none", device="cpu", show=False)
     assert result.status == "ok", result.reason

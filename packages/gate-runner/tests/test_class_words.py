@@ -45,7 +45,7 @@ def test_a_templates_mean_is_the_mean_on_the_sphere(folder: Path, tmp_path: Path
     import gate_runner
     from vision_features.encoders import load_encoder
 
-    encoder = load_encoder("micro-clip")
+    encoder = load_encoder("micro-dense")
     templates = ("a {}", "a red {}", "a small {}")
     rows = torch.stack(
         [encoder.encode_text([template.format(name) for name in ("c1", "c2", "c3")]) for template in templates]

@@ -69,7 +69,7 @@ def probed(counts: Counter[tuple[str, bytes]]) -> Callable[[Encoder], dict[str, 
     return quietly
 
 
-@pytest.mark.parametrize("spec", ["timm:test_vit/random", "micro-clip"])
+@pytest.mark.parametrize("spec", ["timm:test_vit/random", "micro-dense"])
 def test_an_image_is_encoded_once_from_the_choice_to_predictions(
     photos: Path, tmp_path: Path, seen: Counter[tuple[str, bytes]], cold_cache: Callable[[], Path], spec: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_an_image_is_encoded_once_from_the_choice_to_predictions(
 def test_what_was_predicted_is_not_encoded_again_for_labels(
     photos: Path, tmp_path: Path, seen: Counter[tuple[str, bytes]], cold_cache: Callable[[], Path]
 ) -> None:
-    adapt(photos / "train", output=tmp_path / "a", save=tmp_path / "head", encoder="micro-clip", device="cpu")
+    adapt(photos / "train", output=tmp_path / "a", save=tmp_path / "head", encoder="micro-dense", device="cpu")
     new, labelled = photos / "test", tmp_path / "labelled.csv"
     (new / "red" / "broken.png").write_bytes(b"no image")
     files = sorted(new.rglob("*.png"))
@@ -124,7 +124,7 @@ def test_plain_features_are_the_columns_of_read_outs(
 
 
 def test_an_output_that_differs_from_that_of_the_blocks_is_encoded_for_itself() -> None:
-    encoder = load_encoder("micro-clip")
+    encoder = load_encoder("micro-dense")
     assert encoder.gives_with_blocks("pooled") == slice(0, encoder.readouts()["last"])
     encoder.outputs["blocks"] = [1.1 * value for value in encoder.outputs["blocks"]]
     assert encoder.gives_with_blocks("pooled") is None
@@ -134,7 +134,7 @@ def test_an_output_that_differs_from_that_of_the_blocks_is_encoded_for_itself() 
 def test_embed_takes_at_most_so_many_of_each_split_spread_over_classes(
     photos: Path, tmp_path: Path, seen: Counter[tuple[str, bytes]], cold_cache: Callable[[], Path]
 ) -> None:
-    how: dict[str, Any] = {"encoder": "micro-clip", "device": "cpu", "limit": 6}
+    how: dict[str, Any] = {"encoder": "micro-dense", "device": "cpu", "limit": 6}
     assert embed(photos, tmp_path / "few.npz", **how) == 18
     assert set(seen.values()) == {1}
     with np.load(tmp_path / "few.npz") as arrays:

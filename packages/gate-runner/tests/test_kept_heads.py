@@ -113,7 +113,7 @@ def test_a_save_that_is_stopped_leaves_no_head_of_two(
     from wary_files import folders as writing
 
     copied, write_tensors = saved._copy, tensors.write_tensors
-    gate_runner.adapt(folder, encoder="micro-clip/random:1", save=tmp_path / "head")
+    gate_runner.adapt(folder, encoder="micro-dense/random:1", save=tmp_path / "head")
     before = load_head(tmp_path / "head")
     for most in (0, 1, 2, 1):  # two files in the run folder, then two of the copy
         calls = iter(range(9))
@@ -127,7 +127,7 @@ def test_a_save_that_is_stopped_leaves_no_head_of_two(
         monkeypatch.setattr(tensors, "write_tensors", partial(stopping, write_tensors))
         monkeypatch.setattr(saved, "_copy", partial(stopping, copied))
         with pytest.raises(KeyboardInterrupt):
-            gate_runner.adapt(folder, encoder="micro-clip/random:2", save=tmp_path / "head")
+            gate_runner.adapt(folder, encoder="micro-dense/random:2", save=tmp_path / "head")
         assert load_head(tmp_path / "head").card == before.card
 
 
@@ -203,7 +203,7 @@ from vision_features.heads.saved import KeptHead, copy_head, save_head
 from vision_adapters.heads import fixed_head
 
 encoder = load_encoder("micro-clip", device="cpu")
-wide = torch.nn.Parameter(torch.rand(10_000, 4_000))
+wide = torch.nn.Parameter(torch.rand(5_000, 4_000))
 encoder.module.wide = wide
 state = dict(encoder.module.state_dict())
 head = KeptHead(fixed_head(torch.rand(3, 4), torch.rand(3), "raw"), "projected", ("a", "b", "c"), encoder=state)

@@ -49,7 +49,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def head(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("heads") / "head"
     run = tmp_path_factory.mktemp("run")
-    gate_runner.adapt(photos, probe="logistic", encoder="micro-clip", device="cpu", save=folder, output=run)
+    gate_runner.adapt(photos, probe="logistic", encoder="micro-dense", device="cpu", save=folder, output=run)
     return folder
 
 
@@ -114,7 +114,7 @@ def test_tensors_that_are_no_numbers(head: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_weights_behind_another_normalisation(head: Path, tmp_path: Path) -> None:
-    encoder = load_encoder("micro-clip")
+    encoder = load_encoder("micro-dense")
     encoder.mean = (0.5, 0.5, 0.5)
     with pytest.raises(EncoderError, match="was adapted on images with mean"):
         load_head(head, encoder=encoder)
@@ -122,7 +122,7 @@ def test_the_same_weights_behind_another_normalisation(head: Path, tmp_path: Pat
     start = {name: value.clone() for name, value in encoder.module.state_dict().items()}
     save_tuned(encoder, start, tmp_path / "tuned", {})
     with pytest.raises(EncoderError, match="was trained on images with mean"):
-        load_tuned(tmp_path / "tuned", load_encoder("micro-clip"))
+        load_tuned(tmp_path / "tuned", load_encoder("micro-dense"))
 
 
 @pytest.mark.parametrize("call", ["mkdir", "fsync", "replace", "rename", "rmtree"])
@@ -161,13 +161,13 @@ def test_a_process_that_stops_while_a_folder_is_written_leaves_the_old_or_the_ne
 
 def test_a_run_folder_of_another_fine_tuning_is_refused(photos: Path, tmp_path: Path) -> None:
     def tune(**options: Any) -> float:
-        how: dict[str, Any] = {"encoder": "micro-clip", "tune": "bias", "recipe_fields": {"steps": 2}, "device": "cpu"}
+        how: dict[str, Any] = {"encoder": "micro-dense", "tune": "bias", "recipe_fields": {"steps": 2}, "device": "cpu"}
         done = gate_runner.adapt(photos, "finetune", output=tmp_path / "run", **{**how, **options})
         return done.results[0].scores[0].value
 
     assert tune() == tune()
     for options, message in (
-        ({"encoder": "micro-clip/random"}, "micro-clip/random"),
+        ({"encoder": "micro-dense/random"}, "micro-dense/random"),
         ({"recipe_fields": {"steps": 3}}, "recipe_fields"),
         ({"metric": "mean_per_class"}, "asked for otherwise"),
         ({"words": ClassWords(templates=("a {} wall",))}, "asked for otherwise"),

@@ -51,7 +51,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
         csv.writer(file).writerows(rows)
     (folder / "data" / "benchmark.toml").write_text(TEXT)
     file = str(folder / "data" / "benchmark.toml")
-    gate_runner.run(file, encoder="micro-clip", output=folder / "run", folds=2, show=False)
+    gate_runner.run(file, encoder="micro-dense", output=folder / "run", folds=2, show=False)
     return folder
 
 

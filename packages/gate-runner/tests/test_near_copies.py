@@ -56,7 +56,7 @@ def test_check_data_shows_groups_as_text_page_and_json(pets: Path, capsys: pytes
 
 def test_the_score_without_copies_is_in_the_note(pets: Path) -> None:
     file = str(pets / "benchmark.toml")
-    (result,) = gate_runner.run(file, encoder="micro-clip/random", output=pets / "runs", show=False)
+    (result,) = gate_runner.run(file, encoder="micro-dense/random", output=pets / "runs", show=False)
     near = result.training["near"]
     assert (near["yes"]["samples"], near["no"]["samples"]) == (1, 15)
     hits = 16 * result.scores[0].value
@@ -85,14 +85,14 @@ def test_features_are_compared_beside_the_hash(pets: Path, capsys: pytest.Captur
 
 def test_the_threshold_is_of_planted_copies(pets: Path) -> None:
     sources = sorted(map(str, pets.rglob("*.png")))
-    alike = likeness_by(load_encoder("micro-clip", device="cpu"))(sources)
+    alike = likeness_by(load_encoder("micro-dense", device="cpu"))(sources)
     assert np.linalg.norm(alike.features, axis=1) == pytest.approx(1, abs=1e-5)
     assert 0 < alike.threshold < 1
 
 
 def test_encoder_without_near_is_refused(pets: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match=r"^2$"):
-        main(["check-data", str(pets), "--encoder", "micro-clip"])
+        main(["check-data", str(pets), "--encoder", "micro-dense"])
     assert "--encoder is of near copies: give --near, too" in capsys.readouterr().err
 
 
@@ -144,7 +144,7 @@ def test_a_page_over_a_file_of_a_run_is_refused(pets: Path, capsys: pytest.Captu
 
 def test_a_run_says_it_and_drop_near_leaves_copies_out(pets: Path) -> None:
     file = str(pets / "benchmark.toml")
-    options = {"encoder": "micro-clip/random", "show": False}
+    options = {"encoder": "micro-dense/random", "show": False}
     (whole,) = gate_runner.run(file, output=pets / "runs" / "all", **options)
     assert "1 test image is a near copy of others" in whole.note
     (left,) = gate_runner.run(file, output=pets / "runs" / "without", drop_near=True, **options)
@@ -156,6 +156,6 @@ def test_a_run_says_it_and_drop_near_leaves_copies_out(pets: Path) -> None:
 
 def test_drop_near_of_data_that_are_no_files_is_refused(tmp_path: Path) -> None:
     (result,) = gate_runner.run(
-        "digits", encoder="micro-clip/random", limit=40, drop_near=True, output=tmp_path, show=False
+        "digits", encoder="micro-dense/random", limit=40, drop_near=True, output=tmp_path, show=False
     )
     assert "drop_near compares image files" in result.reason

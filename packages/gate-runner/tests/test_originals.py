@@ -468,7 +468,7 @@ def test_a_whole_run_on_original_files(
     benchmark = replace(BENCHMARKS[name], original_training=training)
     request = RunRequest(
         [benchmark],
-        "micro-clip",
+        "micro-dense",
         tmp_path / "run",
         Settings(data_root=tmp_path / "data", limit=6 if name == "ade20k" else None),
     )

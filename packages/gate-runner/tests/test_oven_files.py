@@ -69,7 +69,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["oven", "oven-query"])
 def test_ovens_own_files_are_run(name: str, root: Path, tmp_path: Path) -> None:
     (done,) = gate_runner.run(
-        name, encoder="micro-clip/random", output=tmp_path / "run", data_root=root, show=False, device="cpu"
+        name, encoder="micro-dense/random", output=tmp_path / "run", data_root=root, show=False, device="cpu"
     )
     assert done.status == "ok", done.reason
     assert (done.name, done.source) == (name, "local")

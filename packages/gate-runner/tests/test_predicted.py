@@ -53,7 +53,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StoredRun]:
     for limit, names in ((40, [EPISODES]), (LIMIT, [name for name in (*CLASSES, *OTHERS, *PARTS) if name != EPISODES])):
         folder = tmp_path_factory.mktemp("runs") / str(limit)
         listed = [f"micro/{name}" for name in names]
-        done = gate_runner.run(listed, output=folder, limit=limit, recipe_fields={"steps": 3, "lr": 1e-3}, show=False)
+        done = gate_runner.run(
+            listed,
+            encoder="micro-dense",
+            output=folder,
+            limit=limit,
+            recipe_fields={"steps": 3, "lr": 1e-3},
+            show=False,
+        )
         assert not done.failed
         stored.update(dict.fromkeys(names, read_run(folder)))
     return stored
@@ -213,7 +220,7 @@ def test_boxes_have_words_in_a_report(tmp_path: Path) -> None:
 
 def test_files_from_before_are_read_and_changed_ones_refused(tmp_path: Path) -> None:
     folder = tmp_path / "b"
-    gate_runner.run("digits", output=folder, limit=40, show=False)
+    gate_runner.run("digits", encoder="micro-dense", output=folder, limit=40, show=False)
     stored = read_run(folder)
     (result,) = stored.results
     path = next((folder / "samples").glob("*.npz"))
@@ -229,12 +236,12 @@ def test_files_from_before_are_read_and_changed_ones_refused(tmp_path: Path) -> 
 
 
 def test_runs_that_disagree_are_named(tmp_path: Path) -> None:
-    for spec in ("micro-clip", "micro-clip/random"):
+    for spec in ("micro-dense", "micro-dense/random"):
         gate_runner.run("digits", encoder=spec, output=tmp_path / spec, limit=40, seeds=(0, 1), show=False)
-    page = gate_runner.report(tmp_path / "micro-clip", tmp_path / "micro-clip/random", pictures=8)
+    page = gate_runner.report(tmp_path / "micro-dense", tmp_path / "micro-dense/random", pictures=8)
     captions = page.partition("Hardest examples</h2>")[2]
-    assert "by micro-clip (2 seeds)" in captions
-    assert "micro-clip/random" in captions
+    assert "by micro-dense (2 seeds)" in captions
+    assert "micro-dense/random" in captions
 
 
 def test_pictures_of_ones_own_data_are_drawn(tmp_path: Path) -> None:
@@ -247,5 +254,5 @@ def test_pictures_of_ones_own_data_are_drawn(tmp_path: Path) -> None:
             Image.fromarray(pixels.to(torch.uint8).numpy()).save(tmp_path / "mine" / name / f"{number}.png")
     file = tmp_path / "mine.toml"
     file.write_text('[benchmark]\nid = "mine"\n[data]\nkind = "folders"\nroot = "mine"\n')
-    gate_runner.run(str(file), output=tmp_path / "run", show=False)
+    gate_runner.run(str(file), encoder="micro-dense", output=tmp_path / "run", show=False)
     assert "; predicted: " in gate_runner.report(tmp_path / "run", pictures=1, data_root=tmp_path)

@@ -166,7 +166,7 @@ def test_a_tiny_image_is_refused(side: int) -> None:
 
 
 def run_digits(folder: Path, shift: tuple[str, ...]) -> Result:
-    gate_runner.run("digits", encoder="micro-clip", output=folder, limit=60, show=False, isolate="none", shift=shift)
+    gate_runner.run("digits", encoder="micro-dense", output=folder, limit=60, show=False, isolate="none", shift=shift)
     return read_run(folder).results[0]
 
 
@@ -194,7 +194,7 @@ def test_a_run_scores_shifts_by_one_head_and_keeps_what_was_encoded(
 
 def test_class_prompts_are_scored_under_shifts(tmp_path: Path) -> None:
     gate_runner.run(
-        "icinw-things", encoder="micro-clip", output=tmp_path, limit=40, show=False, isolate="none", shots=("0",),
+        "icinw-things", encoder="micro-dense", output=tmp_path, limit=40, show=False, isolate="none", shots=("0",),
         shift=("contrast",),
     )  # fmt: skip
     (result,) = read_run(tmp_path).results
@@ -242,7 +242,7 @@ def test_what_cannot_be_shifted_is_refused_before_anything_runs(
     tmp_path: Path, names: str, options: dict[str, object], words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        gate_runner.run(names, encoder="micro-clip", output=tmp_path / "out", show=False, **options)  # type: ignore[arg-type]
+        gate_runner.run(names, encoder="micro-dense", output=tmp_path / "out", show=False, **options)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 
 

@@ -35,7 +35,7 @@ AXES = {"shots": "0,2,full", "init": "random,language", "knowledge": "none,gpt3,
 QUICK = Settings(limit=48, recipe_fields={"steps": "1"}, tune="frozen")
 
 
-def swept(folder: Path, names: Any = SETS, encoder: Any = "micro-clip", **options: Any) -> dict[str, Result]:
+def swept(folder: Path, names: Any = SETS, encoder: Any = "micro-dense", **options: Any) -> dict[str, Result]:
     """Results by benchmark, variant and seed."""
     settings = QUICK.changed(**{**AXES, **options})
     results = run(make_request(names, encoder, output=folder, settings=settings), Observer())
@@ -124,7 +124,7 @@ def test_every_unit_is_computed_and_each_picture_is_encoded_once(filled: Path) -
 
 
 def test_units_compare_like_any_other_results(filled: Path, tmp_path: Path) -> None:
-    swept(tmp_path, encoder="micro-clip/random", shots="2", knowledge="none")
+    swept(tmp_path, encoder="micro-dense/random", shots="2", knowledge="none")
     comparison = gate_runner.compare(filled, tmp_path, only=["micro/icinw-shapes@2-shot.frozen.random-2p.none"])
     assert len(comparison.contrasts) == 1
 
@@ -163,10 +163,12 @@ def test_a_choice_alone_is_the_same_as_beside_its_candidates(filled: Path, tmp_p
     assert value_of(alone[f"icinw-makers@{name}"]) == value_of(of_set(filled, "icinw-makers")[name])
 
 
-def test_names_that_say_nothing_need_real_knowledge(filled: Path) -> None:
-    makers = of_set(filled, "icinw-makers")
+def test_names_that_say_nothing_need_real_knowledge(tmp_path: Path) -> None:
+    few: dict[str, Any] = {"shots": "0", "init": "language", "knowledge": "none,gpt3", "controls": False}
+    makers = swept(tmp_path, "icinw-makers", "micro-clip", **few)
     values = {
-        knowledge: value_of(makers[f"0-shot.frozen.language-2p.{knowledge}.seed0"]) for knowledge in ("none", "gpt3")
+        knowledge: value_of(makers[f"icinw-makers@0-shot.frozen.language-2p.{knowledge}.seed0"])
+        for knowledge in ("none", "gpt3")
     }
     assert values["none"] < 0.4 < 0.9 < values["gpt3"]
 

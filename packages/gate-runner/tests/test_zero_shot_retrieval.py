@@ -57,8 +57,8 @@ def test_scores_are_those_of_a_computation_by_hand(tmp_path: Path) -> None:
     """From the encoder's own features, pair by pair; a caption of several images has all of them as right answers."""
     captions = several(24)
     path = photographs(tmp_path, captions)
-    encoder = load_encoder("micro-clip", device="cpu")
-    (result,) = gate_runner.run(str(path), encoder="micro-clip", output=tmp_path / "run", show=False)
+    encoder = load_encoder("micro-dense", device="cpu")
+    (result,) = gate_runner.run(str(path), encoder="micro-dense", output=tmp_path / "run", show=False)
     assert result.status == "ok", result.reason
     texts = list(dict.fromkeys(text for listed in captions for text in listed))
     data = originals_from(read_benchmark(path), path).load(tmp_path, DataRequest(size=encoder.image_size))
@@ -96,7 +96,7 @@ def test_more_captions_of_an_image_do_not_narrow_the_interval(tmp_path: Path) ->
         folder = tmp_path / str(each)
         folder.mkdir()
         path = photographs(folder, [[f"image {n} {'!' * k}" for k in range(each)] for n in range(24)])
-        (result,) = gate_runner.run(str(path), encoder="micro-clip/random", output=folder / "run", show=False)
+        (result,) = gate_runner.run(str(path), encoder="micro-dense/random", output=folder / "run", show=False)
         score = next(score for score in result.scores if score.metric == "t2i_r@10")
         widths.append(score.high - score.low)
     assert widths[1] > 0.75 * widths[0]
@@ -130,7 +130,7 @@ def test_bad_rows_are_refused_with_their_line(tmp_path: Path, row: str, message:
 
 def test_one_caption_for_all_and_encoders_without_texts_fail_in_words(tmp_path: Path) -> None:
     path = photographs(tmp_path, [["a dog"]] * 3)
-    (result,) = gate_runner.run(str(path), encoder="micro-clip", output=tmp_path / "run", show=False)
+    (result,) = gate_runner.run(str(path), encoder="micro-dense", output=tmp_path / "run", show=False)
     assert "3 images with 1 different caption; expected at least two of both" in result.reason
     photographs(tmp_path, several(4))
     eyes = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten())
@@ -143,7 +143,7 @@ def test_runs_are_compared_by_any_of_the_metrics(tmp_path: Path, metric: str) ->
     path = photographs(tmp_path, several(24))
     path.write_text(path.read_text().replace("[data]", f'metrics = ["{metric}"]\n[data]'))
     runs = []
-    for number, encoder in enumerate(("micro-clip/random", "micro-clip")):
+    for number, encoder in enumerate(("micro-dense/random", "micro-dense")):
         gate_runner.run(str(path), encoder=encoder, output=tmp_path / str(number), show=False)
         runs.append(read_run(tmp_path / str(number)))
     (row,) = compare(*runs).contrasts
@@ -165,12 +165,12 @@ def test_statistics_of_images_that_are_drawn_several_times() -> None:
 
 def test_a_benchmark_of_captions_has_it_as_a_variant(tmp_path: Path) -> None:
     (result,) = gate_runner.run(
-        "micro/flickr30k@zero-shot-retrieval", encoder="micro-clip", limit=20, output=tmp_path / "run", show=False
+        "micro/flickr30k@zero-shot-retrieval", encoder="micro-dense", limit=20, output=tmp_path / "run", show=False
     )
     assert (result.status, result.task) == ("ok", "zero-shot-retrieval")
     assert result.training["images"] == 20
     with pytest.raises(UsageError, match=r"no variant 'knn'; there is .*@zero-shot-retrieval"):
-        gate_runner.run("micro/flickr30k@knn", encoder="micro-clip", output=tmp_path / "bad", show=False)
+        gate_runner.run("micro/flickr30k@knn", encoder="micro-dense", output=tmp_path / "bad", show=False)
 
 
 def test_new_writes_it_and_run_prints_every_metric(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
