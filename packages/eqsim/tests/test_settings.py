@@ -151,10 +151,12 @@ def compare(seed: int, backends: tuple[str, ...], monkeypatch: pytest.MonkeyPatc
     return accepted
 
 
+@pytest.mark.parametrize("first", [0, pytest.param(500, marks=pytest.mark.again)])
 @pytest.mark.filterwarnings("ignore:.*is exactly 0")
-def test_any_settings_are_the_definition_in_every_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    accepted = [backend for seed in range(400) for backend in compare(seed, ("dense", "tiled", "gram"), monkeypatch)]
-    assert accepted.count("dense") == accepted.count("tiled") == 400
+def test_any_settings_are_the_definition_in_every_backend(monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    each = ("dense", "tiled", "gram")
+    accepted = [backend for seed in range(200) for backend in compare(first + seed, each, monkeypatch)]
+    assert accepted.count("dense") == accepted.count("tiled") == 200
     # The Gram matrices refuse most of them: sums over all pairs of raw scores alone.
-    accepted += [backend for seed in range(400, 1000) for backend in compare(seed, ("gram",), monkeypatch)]
-    assert accepted.count("gram") > 100
+    accepted += [backend for seed in range(200, 500) for backend in compare(first + seed, ("gram",), monkeypatch)]
+    assert accepted.count("gram") > 50
