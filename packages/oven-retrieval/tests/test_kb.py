@@ -359,8 +359,8 @@ def test_a_csv_file_without_a_header_is_refused(tmp_path, text):
 
 @pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".csv"])
 def test_progress_of_a_file_expects_as_many_as_there_will_be(tmp_path, ending, monkeypatch):
-    monkeypatch.setattr(building, "_PROGRESS_EVERY", 20_000)
-    count, calls = 100_000, []
+    monkeypatch.setattr(building, "_PROGRESS_EVERY", 5_000)
+    count, calls = 25_000, []
     if ending == ".csv":
         text = "id,name\n" + "".join(f"{i},name of number {i}\n" for i in range(count))
         (tmp_path / "kb.csv").write_text(text)
@@ -369,7 +369,7 @@ def test_progress_of_a_file_expects_as_many_as_there_will_be(tmp_path, ending, m
     build_kb_from_file(
         tmp_path / f"kb{ending}", tmp_path / "kb", progress=lambda phase, done, total: calls.append((done, total))
     )
-    assert [done for done, _ in calls] == [*range(20_000, count + 1, 20_000), count]
+    assert [done for done, _ in calls] == [*range(5_000, count + 1, 5_000), count]
     assert all(0.6 * count < total < 1.7 * count for _, total in calls)  # packed files are read ahead
     assert calls[-1] == (count, count)
 
