@@ -83,6 +83,11 @@ def test_scores_are_those_of_a_computation_by_hand(tmp_path: Path) -> None:
         assert scores[f"{side}_median_rank"].direction == "lower"
     assert all(score.low <= score.value <= score.high for score in result.scores)
     assert scores["i2t_r@1"].value > scores["i2t_r@1"].chance
+    predicted = read_run(tmp_path / "run").predicted(result)
+    assert predicted is not None
+    assert data.test.texts is not None
+    nearest = [data.test.texts[place] for place in predicted]
+    assert nearest == [texts[row] for row in cosine.argmax(dim=1).tolist()]
     assert result.training["captions"] == sum(map(len, captions))
     assert result.training["captions_of_several"] == 4
     assert "4 captions stand with several images" in result.note
