@@ -18,6 +18,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 import gate_data
+from gate_data import packaged
 from gate_data.errors import DataError, UsageError, unknown
 from gate_data.imports import named
 from gate_data.originals_by_name import ORIGINALS
@@ -204,3 +205,9 @@ def test_paths_may_be_texts(tmp_path: Path) -> None:
 def test_a_limit_that_is_not_whole_is_refused() -> None:
     with pytest.raises(UsageError, match=r"limit is 2\.5; expected a whole number"):
         gate_data.load("digits", limit=2.5)  # type: ignore[arg-type]
+
+
+def test_digits_are_the_same_wherever_scikit_learn_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = packaged._digits_table()
+    monkeypatch.setattr(packaged, "find_spec", lambda name: None)
+    assert np.array_equal(packaged._digits_table(), table)

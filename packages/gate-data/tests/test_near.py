@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageEnhance
 
+from gate_data import near
 from gate_data.near import near_copies
 from gate_data.near_splits import NEAR, near_column, near_in_splits, near_known, without_near
 from gate_data.original_files import Sample
@@ -118,3 +119,18 @@ def test_a_class_that_loses_all_its_training_images_is_told(tmp_path: Path, how:
     assert "1 of 2 in test are never trained, such as 'wren'" in data.note
     if how == "drop_near":
         assert "never trained" not in originals.load(tmp_path, DataRequest(size=32)).note
+
+
+def test_the_same_sketches_are_grouped_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, plain = [], near.groups_of
+    monkeypatch.setattr(near, "_GROUPS", {})
+    monkeypatch.setattr(near, "groups_of", lambda sketches: (compared.append(len(sketches)), plain(sketches))[1])
+    sketches = np.random.default_rng(0).integers(0, 255, (20, near.SIDE, near.SIDE)).astype(np.uint8)
+    sketches[2] = sketches[0]
+    for same in (sketches, sketches.copy()):
+        assert near._groups_once(same) == ((0, 2),)
+    assert near._groups_once(sketches[1:]) == ()
+    assert compared == [20, 19]
+    for count in range(2, 12):
+        near._groups_once(sketches[:count])
+    assert len(near._GROUPS) == near._KEPT_GROUPS
