@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -13,7 +12,6 @@ from wary_files.text import json_object
 
 _PIECE = 1 << 20
 _BLANK = " \t\n\r"
-_BLANKS = re.compile(f"[{_BLANK}]*")
 _AFTER = {*_BLANK, ",", "]", "}", ":"}
 
 
@@ -54,11 +52,9 @@ class _Text:
 
     def peek(self) -> str:
         """The next sign that is not blank; empty at the end."""
-        sign = self.held[self.at : self.at + 1]
-        if sign and sign not in _BLANK:
-            return sign
         while True:
-            self.at = _BLANKS.match(self.held, self.at).end()  # type: ignore[union-attr]  # of no blanks, too
+            while self.at < len(self.held) and self.held[self.at] in _BLANK:
+                self.at += 1
             if self.at < len(self.held) or not self._more():
                 return self.held[self.at : self.at + 1]
 
@@ -82,12 +78,9 @@ class _Text:
             return
         while True:
             yield
-            sign = self.peek()
-            if sign not in (",", end):
-                self.expect(",")
-            self.at += 1
-            if sign == end:
+            if self.skipped(end):
                 return
+            self.expect(",")
 
     def value(self) -> Any:
         """Take a value; one that goes on behind what is held is tried again with more."""
