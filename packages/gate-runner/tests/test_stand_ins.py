@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gate_data.coop.cards import COOP
 from gate_data.data import Data
 from gate_runner.benchmarks import BENCHMARKS, PACKS, DataRequest
 from gate_runner.benchmarks.suites import PUBLISHED
+from gate_runner.tasks.fitting import head_recipe
 
 SMALL = PACKS["small"]
 REGISTERED = {
@@ -36,6 +38,16 @@ def test_a_stand_in_is_the_same_twice_and_says_what_it_is(name: str) -> None:
     assert data.digest() == stand_in(name, 8).digest()
     assert data.note == "synthetic stand-in"
     assert BENCHMARKS[name].name_with("micro").startswith("micro/")
+
+
+def test_counts_in_clips_learn_at_one_falling_rate_and_from_data_files_as_other_clips_do() -> None:
+    counts, actions = BENCHMARKS["iwildcam"], BENCHMARKS["hmdb51"]
+    made, read, other = counts.training, counts.trained_for("local").training, actions.trained_for("local").training
+    recipe = head_recipe(made, {}, {})
+    assert (recipe.schedule, recipe.warmup, recipe.steps, made["rates"]) == ("cosine", 25, 250, (1.0,))
+    assert head_recipe(made, {"schedule": "plateau"}, {}) == replace(recipe, schedule="plateau", warmup=0)
+    assert head_recipe(read, {}, {}) == head_recipe(other, {}, {})
+    assert read["rates"] == other["rates"]
 
 
 @pytest.mark.parametrize("name", ["pairs", "iwildcam", "acdc", "happy", "nyu-depth"])

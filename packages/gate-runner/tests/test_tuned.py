@@ -651,7 +651,8 @@ def test_an_ensemble_of_vectors_has_the_mean_of_their_products() -> None:
 
 
 def test_a_plan_counts_the_head_that_is_trained_before_the_encoder(tmp_path: Path) -> None:
-    (benchmark,) = [replace(BENCHMARKS["iwildcam"], training={**BENCHMARKS["iwildcam"].training, "steps": 240})]
+    rates = {"steps": 240, "rates": (1.0, 0.3, 3.0)}
+    (benchmark,) = [replace(BENCHMARKS["iwildcam"], training={**BENCHMARKS["iwildcam"].training, **rates})]
     planned = []
     for how in ("probe", "random"):
         settings = Settings(limit=20, device="cpu", tune="full", recipe_fields={**FIELDS, "head_start": how})

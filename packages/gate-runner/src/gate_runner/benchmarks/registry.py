@@ -31,7 +31,7 @@ _MADE = {
     "hmdb51": ("transformations", 23.0),
     "kinetics": ("meetings", 23.0),
     "ucf": ("moving_outlines", 25.0),
-    "iwildcam": ("animal_counts", 31.0),
+    "iwildcam": ("animal_counts", 24.0),
     "aircraft": ("planes", 5.0),
     "cubirds": ("birds", 9.0),
     "dtextures": ("surfaces", 4.0),

@@ -29,13 +29,19 @@ Loss = Callable[[Any, Any], Tensor]
 
 _DEFAULT = {"lr": 1e-3, "steps": 10_000, "batch_size": 1024, "validate_every": 500}
 """Of a linear head on more features than a solved probe takes."""
-_RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule"}
+_RECIPE = {"lr", "steps", "batch_size", "validate_every", "weight_decay", "schedule", "warmup"}
 
 
-def _head_recipe(job: Job, fields: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
-    """The benchmark's, with what a task type or the settings say of it."""
-    numbers = {key: value for key, value in job.training.items() if key in _RECIPE}
-    return Recipe(**{**_DEFAULT, **numbers, **own, **checked(fields)})
+def head_recipe(training: Mapping[str, Any], fields: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
+    """The benchmark's, with what a task type or the settings say of it.
+
+    Its warm-up is that of its own schedule: settings that ask for plateaus leave it out.
+    """
+    numbers = {key: value for key, value in training.items() if key in _RECIPE} | dict(own)
+    fields = checked(fields)
+    if fields.get("schedule") == "plateau":
+        numbers.pop("warmup", None)
+    return Recipe(**{**_DEFAULT, **numbers, **fields})
 
 
 def rate_factors(training: Mapping[str, Any], settings: Settings) -> tuple[float, ...]:
@@ -102,7 +108,7 @@ def fit_head(
         rates = tuple(job.training.get("rates", (1.0,)))
         init = ProbeInit(
             backbone.before,
-            _head_recipe(job, {}, own),
+            head_recipe(job.training, {}, own),
             rates,
             path,
             lambda _, done, of: job.progress("train head", done, of),
@@ -110,7 +116,7 @@ def fit_head(
         )
     frozen, weights = settings.tune == "frozen", None
     if frozen:
-        recipe = _head_recipe(job, settings.recipe_fields, own)
+        recipe = head_recipe(job.training, settings.recipe_fields, own)
     else:
         assert job.encoder.module is not None
         recipe = recipe_for(settings, job.encoder.module, job.benchmark.task)
