@@ -70,10 +70,7 @@ class LastBlock(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """[n, 65, 192] to [n, 128]; only the class token is needed after the attention."""
-        normed = self.block.ln_1(tokens.float())
-        first = tokens[:, :1].float() + self.block.attn(normed[:, :1], normed, normed, need_weights=False)[0]
-        first = first + self.block.mlp(self.block.ln_2(first))
-        return self.norm(first[:, 0]) @ self.project
+        return self.norm(self.block.first(tokens.float())[:, 0]) @ self.project
 
 
 class Eyes:
@@ -88,7 +85,7 @@ class Eyes:
     @torch.no_grad()
     def tokens(self, images: np.ndarray) -> torch.Tensor:
         """Tokens before the last block, float16."""
-        x = self.visual._embeds(self.encoder.prepare(torch.from_numpy(images).permute(0, 3, 1, 2)))
+        x = self.visual.embedded(self.encoder.prepare(torch.from_numpy(images).permute(0, 3, 1, 2)))
         for block in self.visual.transformer.resblocks[:-1]:
             x = block(x)
         return x.half()
@@ -181,8 +178,8 @@ def make_questions(entities: np.ndarray, count: int, others: np.ndarray, rng: np
 def seen_entities(kind: str, rng: np.random.Generator) -> np.ndarray:
     """Which entities are trained on: a random half, or those of a random half of the colours."""
     if kind == "colours":
-        COLOURSs = {COLOURS[i] for i in rng.permutation(len(COLOURS))[: len(COLOURS) // 2]}
-        return np.array([colour in COLOURSs for colour, _, _ in ENTITIES])
+        half = {COLOURS[i] for i in rng.permutation(len(COLOURS))[: len(COLOURS) // 2]}
+        return np.array([colour in half for colour, _, _ in ENTITIES])
     return np.isin(np.arange(len(ENTITIES)), rng.permutation(len(ENTITIES))[: len(ENTITIES) // 2])
 
 

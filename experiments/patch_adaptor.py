@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from oven_retrieval.models.clip2clip import Weights
 from oven_retrieval.models.contrastive import contrastive_loss
-from oven_retrieval.models.dual import TEMPERATURE, Clip2ClipModule
+from oven_retrieval.models.dual import Clip2ClipModule
 
 SHARPNESS = 20.0
 """Where the factor on the cosines of a text and a place starts."""
@@ -106,7 +106,6 @@ class PatchAdaptor(Clip2ClipModule):
         places: patches per picture.
         start: see `PatchAttention`; zeros where the weights will be loaded.
         weights: of the four similarities, best from `grid_search`.
-        temperature: initial temperature of the logits, above 0; learned.
 
     Images come as `pack` makes them.
 
@@ -127,10 +126,8 @@ class PatchAdaptor(Clip2ClipModule):
         places: int,
         start: Float[Tensor, "w d"],
         weights: Weights = Weights(1.0, 1.0, 1.0, 1.0),  # noqa: B008  # a NamedTuple of numbers cannot change
-        *,
-        temperature: float = TEMPERATURE,
     ) -> None:
-        super().__init__(weights, temperature=temperature)
+        super().__init__(weights)
         self._dim, self._places = dim, places
         self.look_query, self.look_entity = PatchAttention(start), PatchAttention(start)
         self.gates = nn.Parameter(torch.zeros(2))

@@ -93,9 +93,9 @@ def figures(folder: Path) -> dict[str, Any]:
 
 
 def _row(record: Record) -> str:
-    return (
-        f"{shots_in_words(record.cell.shots)}, {record.cell.tune}, {record.cell.variant.start}, {record.cell.knowledge}"
-    )
+    cell = record.cell
+    start = "" if cell.shots == 0 else f"{cell.variant.init.capitalize()}-{cell.variant.projection.upper()}"
+    return f"{shots_in_words(cell.shots)}, {cell.tune}, {start}, {cell.knowledge}"
 
 
 def _kept(results: Sequence[Result]) -> dict[str, int]:
