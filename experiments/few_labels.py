@@ -19,6 +19,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -193,7 +194,7 @@ def main() -> None:
     (RESULTS / "few_labels.md").write_text(as_markdown(report))
 
 
-def as_markdown(report: dict[str, object]) -> str:
+def as_markdown(report: dict[str, Any]) -> str:
     """Return the tables; pairs are an interval's ends."""
     lines = [
         "# Few labels or none",

@@ -210,7 +210,7 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
     pooled_entities = Entities(eyes.features(entities.image), entities.text)
     pooled, pooled_val, pooled_test = (eyes.pooled(part) for part in (train, validation, test))
     result: dict[str, dict] = {}
-    dim = entities.text.shape[1]
+    dim = entities.text[:].shape[1]
 
     def record(name: str, model: nn.Module, **more) -> None:
         tuned = "fine-tuned" in name
@@ -225,7 +225,7 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
     record("CLIP", Clip2ClipModule(Weights()))
     some = rng.permutation(len(train.truth))[:1000]
     search = Clip2Clip(
-        entities.text.numpy(), pooled_entities.image[torch.from_numpy(has_image)].numpy(), has_image, black.numpy()
+        entities.text[:].numpy(), pooled_entities.image[torch.from_numpy(has_image)].numpy(), has_image, black.numpy()
     )
     grid = grid_search(search, pooled.image[some].numpy(), pooled.text[some].numpy(), pooled.truth[some].numpy())
     record("CLIP2CLIP, grid search", Clip2ClipModule(grid.weights), weights=list(grid.weights))
@@ -237,7 +237,7 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
         trained = fit(model, data, recipe)
         record(f"CLIP2CLIP, four weights, {label}", model, weights=list(model.weights), step=trained.step)
         torch.manual_seed(seed)
-        model = ClipFusion(entities.text.shape[1], width=128, heads=4)
+        model = ClipFusion(entities.text[:].shape[1], width=128, heads=4)
         recipe = Recipe(steps=300, batch_size=256, lr=2e-3, warmup=30, validate_every=15, patience=5, seed=seed)
         trained = fit(model, data, recipe)
         record(f"CLIP Fusion, {label}", model, step=trained.step)
@@ -254,7 +254,7 @@ def one_seed(seed: int, options: argparse.Namespace, eyes: Eyes, entities: Entit
             )
         )
     )
-    places = (packed.image.shape[1] - dim) // WIDTH
+    places = (packed.image[:].shape[1] - dim) // WIDTH
     recipe = Recipe(
         steps=options.adaptor_steps, batch_size=128, lr=5e-3, warmup=10, validate_every=20, patience=4, seed=seed
     )

@@ -94,7 +94,7 @@ def mutated(whole: bytes, rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
-def work(name: str, inputs: int, seed: int, messages: object) -> None:
+def work(name: str, inputs: int, seed: int, messages: multiprocessing.Queue) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
     warnings.simplefilter("ignore")
     _PLACE.mkdir(exist_ok=True)

@@ -38,7 +38,7 @@ def outline(item: micro.Item) -> list[tuple[float, float]]:
         return radius * math.sin(math.radians(degrees)), -radius * math.cos(math.radians(degrees))
 
     side, wide, long, thin = math.sqrt(0.5), 0.62, 0.92, 0.3
-    corners = {
+    corners: dict[str, list[tuple[float, float]]] = {
         "circle": [ray(0.88, 6 * k) for k in range(60)],
         "ring": [ray(0.92, 6 * k) for k in range(60)],
         "square": [(-side, -side), (side, -side), (side, side), (-side, side)],

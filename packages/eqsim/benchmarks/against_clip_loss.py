@@ -26,7 +26,7 @@ from eqsim import ClipEqSimLoss, EqSimLoss, TopK
 DIM, SCALE = 512, 100.0
 MEMORY = 1 << 28
 #: candidate -> (time target, memory target) at each size, over ClipLoss; None where there is no target.
-TARGETS = {
+TARGETS: dict[str, dict[int, tuple[float | None, float | None]]] = {
     "EqSim alone, all pairs": {8192: (0.10, 0.10)},
     "contrastive + EqSim, all pairs": {4096: (0.80, None), 8192: (0.60, 0.15)},
     "contrastive + EqSim, all pairs, scores kept": {8192: (0.50, None)},

@@ -89,7 +89,8 @@ def over_draws(spec: str, folder: Path, draws: int) -> dict[str, Any]:
         store = once()
         for seed in range(1, draws + 1):
             places = redrawn(whole.targets, splits, seed)
-            own = Data(*(whole.take(places[name]) for name in splits), data.classes)
+            train, validation, test = (whole.take(places[name]) for name in splits)
+            own = Data(train, validation, test, data.classes)
             rows.append(compared(replace(job, data=own, features=store)))
     gaps = np.array([row["ours"] - row["sklearn"] for row in rows])
     return {

@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "throughput.json")
     options = parser.parse_args()
-    report = {
+    report: dict[str, Any] = {
         "models": {model: measured(model, options) for model in options.model},
         "hardware": {"machine": platform.machine(), "cores": os.cpu_count(), "load": os.getloadavg()[0]},
         "threads": torch.get_num_threads(),

@@ -211,7 +211,7 @@ def main() -> int:
             for name in batches
             if "tantivy" in mean
         },
-        "threads": numba.config.NUMBA_NUM_THREADS,
+        "threads": numba.get_num_threads(),
         "build": built,
         "peak MB of this process": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "cores": os.cpu_count(),
