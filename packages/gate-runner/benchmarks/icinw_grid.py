@@ -27,7 +27,7 @@ from typing import Any
 from gate_runner.runs.results import Result
 from gate_runner.runs.stored import read_run
 from gate_runner.settings.axes import shots_in_words
-from gate_runner.tasks.elevater.tables import Record, records_of
+from gate_runner.tasks.elevater.tables import Record, _start, records_of
 
 GRID = (
     "--shots", "0,5,20,50,full", "--tune", "frozen,full", "--init", "random,language", "--setting", "projection=1p,2p",
@@ -94,7 +94,7 @@ def figures(folder: Path) -> dict[str, Any]:
 
 def _row(record: Record) -> str:
     cell = record.cell
-    start = "" if cell.shots == 0 else f"{cell.variant.init.capitalize()}-{cell.variant.projection.upper()}"
+    start = _start(cell.shots, cell.init, cell.projection)
     return f"{shots_in_words(cell.shots)}, {cell.tune}, {start}, {cell.knowledge}"
 
 
