@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from paired_scores.metrics import METRICS
 from vision_adapters.tuning import (
@@ -332,6 +334,29 @@ def test_a_fold_with_one_class_alone() -> None:
     x, y = torch.tensor([[1.0, 0.1], [0.1, 1.0], [0.2, 1.1]]), torch.tensor([0, 1, 1])
     for method in ("anchored", "logistic"):
         assert HeldOut(x, y).score(tune(tuning_data(x, y), method)).value >= 2 / 3
+
+
+def test_scipys_algebra_has_one_thread_while_scikit_learn_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own library's threads take several times as long as its products; NumPy's and torch's threads stay."""
+    fit, within = LogisticRegression.fit, list[dict[str, int]]()
+
+    def threads() -> dict[str, int]:
+        return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
+
+    def watched(self: LogisticRegression, *args: object, **options: object) -> object:
+        within.append(threads())
+        return fit(self, *args, **options)
+
+    x, y, _, _, texts = world(40, k=2)
+    monkeypatch.setattr(LogisticRegression, "fit", watched)
+    with threadpool_limits(2):
+        before = threads()
+        tune(tuning_data(x, y, class_embeddings=texts), "logistic")
+        assert threads() == before
+    own = {name for name in before if "scipy.libs" in name or "scipy/.dylibs" in name}
+    assert own or len([name for name in before if "blas" in name or "mkl" in name]) == 1
+    assert within
+    assert all(seen == {**before, **dict.fromkeys(own, 1)} for seen in within)
 
 
 def test_the_path_goes_on_while_it_helps_and_no_further() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -190,7 +192,25 @@ def tune_logistic(data: TuningData) -> Tuned:
     def head(C: float) -> LinearHead:
         return fixed_head(*_fitted(data, unit, torch.arange(len(unit)), C), "l2")
 
-    return search(data, "logistic", candidates(), head, {"C": 1.0})
+    with _one_thread_in_scipy():
+        return search(data, "logistic", candidates(), head, {"C": 1.0})
+
+
+def _one_thread_in_scipy() -> AbstractContextManager[object]:
+    """Let SciPy's own algebra take one thread; NumPy's and torch's keep theirs.
+
+    SciPy's wheels bring an OpenBLAS beside NumPy's. L-BFGS calls it for products of a few vectors thousands of times,
+    and the threads of each call take longer than its product. Where both have one library, nothing changes.
+    """
+    import scipy.optimize  # loads the library
+    from threadpoolctl import ThreadpoolController
+
+    home = Path(scipy.optimize.__file__).parents[1]
+    libraries = ThreadpoolController()
+    files = [Path(library["filepath"]) for library in libraries.info()]
+    own = [str(file) for file in files if file.parent == home.with_name("scipy.libs") or home in file.parents]
+    limited: AbstractContextManager[object] = libraries.select(filepath=own).limit(limits=1)
+    return limited
 
 
 def _fitted(data: TuningData, unit: Tensor, rows: Tensor, strength: float) -> tuple[Tensor, Tensor]:
