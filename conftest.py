@@ -92,9 +92,12 @@ def _pass_by() -> None:
 @pytest.fixture(scope="module", autouse=True)
 def _imported_from_temporary_folders(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
     """Drop what a file's tests imported from their folders: tests of another file have modules of the same names."""
+    before = dict(sys.modules)
     yield
     folder = f"{tmp_path_factory.getbasetemp()}{os.sep}"
     for name, module in list(sys.modules.items()):
+        if before.get(name) is module:
+            continue
         values = getattr(module, "__dict__", {})
         places = [values.get("__file__"), *(values.get("__path__") or ())]
         if any(isinstance(place, str) and place.startswith(folder) for place in places):
