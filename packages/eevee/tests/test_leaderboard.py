@@ -220,7 +220,7 @@ def test_pairs_are_decided_as_by_all_draws_in_memory(share, level):
             board = root @ normal.standard_normal((23, 14), dtype=np.float32)
         drawn.append([t_of(board, pair) if ok else 0.0 for *pair, ok in pairs])
     drawn, undecided = np.array(drawn), comparable.copy()
-    alone = leaderboard._largest_of_tasks(scores, 5, everyone & ~np.eye(9, dtype=bool), np.arange(resamples))
+    alone = leaderboard._largest_of_tasks(scores, 5, everyone & ~np.eye(9, dtype=bool), np.arange(resamples), print)
     if share == 0:
         np.testing.assert_allclose(alone, drawn.max(1), rtol=1e-4)
     while undecided.any():
@@ -229,10 +229,30 @@ def test_pairs_are_decided_as_by_all_draws_in_memory(share, level):
             break
         undecided &= ~new
     largest = functools.partial(leaderboard._largest_of_tasks, scores, 5)
-    decided = leaderboard._decided(observed, largest, comparable, level, 9, resamples)
+    decided = leaderboard._decided(observed, largest, comparable, level, 9, resamples, None)
     np.testing.assert_array_equal(decided, comparable & ~undecided)
     assert decided.any()
     assert not decided.all()
+
+
+@pytest.mark.parametrize("of", ["tasks", "items"])
+def test_progress_counts_draws_and_changes_no_rank(of):
+    values, reports = np.random.default_rng(4).normal(size=(9, 200)) + np.arange(9)[:, None] / 5, []
+    outcomes = Outcomes("toy", tuple("abcdefghi"), tuple(map(str, range(200))), 1 / (1 + np.exp(-values)))
+    rank = (
+        functools.partial(rank_models, table(values))
+        if of == "tasks"
+        else functools.partial(rank_outcomes, {"": outcomes})
+    )
+    board = rank(progress=lambda *report: reports.append(report), resamples=400)
+    assert places(board) == places(rank(resamples=400))
+    phases, done, expected = zip(*reports, strict=True)
+    assert set(phases) == {"draws"}
+    assert len(done) > 1
+    assert (np.diff(done) > 0).all()
+    assert min(expected) >= 400
+    assert (np.subtract(expected, done) >= 0).all()
+    assert done[-1] == expected[-1]
 
 
 def test_memory_does_not_grow_with_draws_times_pairs():

@@ -142,6 +142,7 @@ def parser(prog: str = "eevee") -> argparse.ArgumentParser:
     rank.add_argument("--level", type=float, default=0.95, help="joint level of all intervals (default: 0.95)")
     rank.add_argument("--seed", type=int, default=0, help="seed of the draws (default: 0)")
     rank.add_argument("--json", metavar="FILE", help="write the ranking here; - prints it")
+    rank.add_argument("--quiet", action="store_true", help="no progress")
 
     items = commands.add_parser("items", help="the few test items of each benchmark that tell its score")
     items.add_argument(

@@ -260,10 +260,12 @@ def _rank(options: argparse.Namespace) -> tuple[Recorded, str]:
     if any(source.is_dir() or source.suffix in (".npz", ".jbl", ".joblib") for source in sources):
         from eevee.items.reading import read_outcomes
 
-        board = rank_outcomes(read_outcomes(sources), level=options.level, seed=options.seed)
+        outcomes = read_outcomes(sources)
+        board = rank_outcomes(outcomes, level=options.level, seed=options.seed, progress=_progress(options))
     else:
         tables = [load_table(source, direction=options.direction) for source in options.source]
-        board = rank_models(join_tables(tables), level=options.level, seed=options.seed)
+        table = join_tables(tables)
+        board = rank_models(table, level=options.level, seed=options.seed, progress=_progress(options))
     return board, board_words(board)
 
 

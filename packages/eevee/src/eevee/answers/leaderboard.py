@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
     from eevee.items.outcomes import Outcomes
+    from eevee.progress import Progress
     from eevee.tables.table import ResultTable
 
 Question = Literal["tasks", "items"]
@@ -102,7 +103,14 @@ class Ranking(Recorded):
 
 
 @whole_numbers("resamples", "seed", error=EeveeError)
-def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 4000, seed: int = 0) -> Ranking:
+def rank_models(
+    table: ResultTable,
+    *,
+    level: float = 0.95,
+    resamples: int = 4000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Ranking:
     r"""Rank the models of a table, and say how far the order would hold on other tasks like these.
 
     With $d_b$ the difference of two models on benchmark b (in standard deviations over the models, metrics of one
@@ -117,6 +125,7 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
         level: in (0, 1), of all intervals together.
         resamples: draws for c.
         seed: of the draws.
+        progress: called after a few draws each.
 
     Raises:
         EeveeError: `level` or `resamples` out of range, fewer than three benchmarks, or models of which no two share
@@ -151,7 +160,8 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
     t = _t_of_pairs(np.where(measured, scores, 0.0)[None], measured)[0]
     largest = functools.partial(_largest_of_tasks, scores, seed)
     with one_thread():
-        signs = np.sign(mean).astype(np.int64) * _decided(t, largest, comparable, level, len(scores), resamples)
+        decided = _decided(t, largest, comparable, level, len(scores), resamples, progress)
+        signs = np.sign(mean).astype(np.int64) * decided
         board = _board(
             table.name, "tasks", level, table.models, scores, first, second, signs, int((~comparable).sum()), seed
         )
@@ -160,7 +170,12 @@ def rank_models(table: ResultTable, *, level: float = 0.95, resamples: int = 400
 
 @whole_numbers("resamples", "seed", error=EeveeError)
 def rank_outcomes(
-    outcomes: Mapping[str, Outcomes], *, level: float = 0.95, resamples: int = 4000, seed: int = 0
+    outcomes: Mapping[str, Outcomes],
+    *,
+    level: float = 0.95,
+    resamples: int = 4000,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Ranking:
     r"""Rank models by their mean score over benchmarks, and say how far the order would hold on other test items.
 
@@ -175,6 +190,7 @@ def rank_outcomes(
         level: in (0, 1), of all intervals together.
         resamples: draws for c.
         seed: of the draws.
+        progress: called after a few draws each.
 
     Raises:
         EeveeError: benchmarks of other models, or fewer than two items that all models share.
@@ -222,9 +238,8 @@ def rank_outcomes(
     errors[first, second] = np.sqrt(_of_pairs(noise, first, second))
     largest = functools.partial(_largest_of_noise, _root(noise), errors, seed)
     with one_thread():
-        signs = np.sign(mean).astype(np.int64) * _decided(
-            t, largest, np.ones(len(mean), bool), level, len(models), resamples
-        )
+        decided = _decided(t, largest, np.ones(len(mean), bool), level, len(models), resamples, progress)
+        signs = np.sign(mean).astype(np.int64) * decided
         return _board(", ".join(outcomes), "items", level, models, scores, first, second, signs, 0, seed)
 
 
@@ -297,7 +312,11 @@ def _t_of_pairs(scores: Float[np.ndarray, "r m n"], measured: Bool[np.ndarray, "
 
 
 def _largest_of_tasks(
-    scores: Float[np.ndarray, "m n"], seed: int, undecided: Bool[np.ndarray, "m m"], numbers: Int[np.ndarray, " r"]
+    scores: Float[np.ndarray, "m n"],
+    seed: int,
+    undecided: Bool[np.ndarray, "m m"],
+    numbers: Int[np.ndarray, " r"],
+    drawn_more: Callable[[int], None],
 ) -> Float[np.ndarray, " r"]:
     """On boards of equal models, with the gaps and covariance of these.
 
@@ -326,6 +345,7 @@ def _largest_of_tasks(
         drawn = root @ noise[:, : root.shape[1]]
         drawn = drawn + own * noise[:, root.shape[1] :] if whole else drawn * mask
         largest.append(np.sqrt(_largest_square(drawn, None if whole else mask, freedom, shared)))
+        drawn_more(len(part))
     return np.concatenate(largest).astype(np.float64)
 
 
@@ -388,6 +408,7 @@ def _largest_of_noise(
     seed: int,
     undecided: Bool[np.ndarray, "m m"],
     numbers: Int[np.ndarray, " r"],
+    drawn_more: Callable[[int], None],
 ) -> Float[np.ndarray, " r"]:
     """The largest gap of normal noise, in standard errors; a few draws at a time."""
     weight, largest = np.where(undecided & (spread > 0), 1 / np.where(spread > 0, spread, 1.0), 0.0), []
@@ -395,6 +416,7 @@ def _largest_of_noise(
         noise = _noise(seed, part, (len(root),)).astype(np.float64) @ root.T
         gaps = np.abs(noise[:, :, None] - noise[:, None]) * weight
         largest.append(gaps.reshape(len(part), -1).max(1))
+        drawn_more(len(part))
     return np.concatenate(largest)
 
 
@@ -414,11 +436,12 @@ def _parts(numbers: Int[np.ndarray, " r"], cells: int) -> list[Int[np.ndarray, "
 
 def _decided(
     t: Float[np.ndarray, " p"],
-    largest: Callable[[Bool[np.ndarray, "m m"], Int[np.ndarray, " r"]], Float[np.ndarray, " r"]],
+    largest: Callable[[Bool[np.ndarray, "m m"], Int[np.ndarray, " r"], Callable[[int], None]], Float[np.ndarray, " r"]],
     comparable: Bool[np.ndarray, " p"],
     level: float,
     count: int,
     resamples: int,
+    progress: Progress | None,
 ) -> Bool[np.ndarray, " p"]:
     """Which pairs' differences are decided, by |t| and `largest` of the undecided ones.
 
@@ -428,6 +451,14 @@ def _decided(
     upper = np.triu_indices(count, 1)
     undecided, bounds = comparable.copy(), np.full(resamples, np.inf)
     above = resamples - int(np.ceil(level * (resamples - 1)))  # so many values are at or above the quantile
+    done = expected = 0
+
+    def drawn_more(draws: int) -> None:
+        nonlocal done
+        done += draws
+        if progress is not None:
+            progress("draws", done, expected)
+
     while undecided.any():
         matrix = np.zeros((count, count), dtype=bool)
         matrix[upper] = undecided
@@ -437,7 +468,8 @@ def _decided(
             missing = first[~exact[first]]
             if not len(missing):
                 break
-            bounds[missing] = np.minimum(bounds[missing], largest(matrix, missing))
+            expected = max(resamples, done + len(missing))
+            bounds[missing] = np.minimum(bounds[missing], largest(matrix, missing, drawn_more))
             exact[missing] = True
         new = undecided & (t > bounds[first[-1]])
         if not new.any():
