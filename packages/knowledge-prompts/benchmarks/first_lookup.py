@@ -1,5 +1,7 @@
 """CPU time and memory until the first definition is there: this reader against NLTK's, each in a fresh process.
 
+    pip install nltk
+
 NLTK's reader wants ``lexnames`` beside the database files, which Debian's package lacks; it is written here from
 WordNet's manual page lexnames(5WN). Both read the same files.
 """
@@ -53,7 +55,7 @@ BARE = CHILD.format(imports="", lookup="text = ''")
 
 def child(code: str, folder: Path) -> dict[str, float | str]:
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, str(folder)], capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore", "-c", code, str(folder)], stdout=subprocess.PIPE, text=True, check=True
     )
     record: dict[str, float | str] = json.loads(run.stdout)
     return record
