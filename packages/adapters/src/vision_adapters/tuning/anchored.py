@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -87,7 +87,7 @@ class Candidate:
 
     def params(self) -> dict[str, float | str]:
         """What the kind has, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 class Judged(NamedTuple):
@@ -613,4 +613,5 @@ def _losses(data: TuningData, scores: Tensor, rows: Tensor) -> Tensor:
     if data.several:
         losses = F.binary_cross_entropy_with_logits(scores, data.targets(rows), reduction="none")
         return losses if data.sample_weight is None else losses * data.sample_weights(rows)[:, None]
-    return F.cross_entropy(scores, data.labels[rows], reduction="none") * data.sample_weights(rows)
+    losses = F.cross_entropy(scores, data.labels[rows], reduction="none")
+    return losses if data.weighs_alike else losses * data.sample_weights(rows)

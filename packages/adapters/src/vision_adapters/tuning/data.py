@@ -84,11 +84,16 @@ class TuningData:
             return labels.to(self.features.dtype)
         return torch.nn.functional.one_hot(labels, self.classes).to(self.features.dtype)
 
+    @property
+    def weighs_alike(self) -> bool:
+        """Whether every sample counts 1 in a fit."""
+        return self.class_weight is None and self.sample_weight is None
+
     def sample_weights(self, rows: Tensor | slice = slice(None)) -> Float[Tensor, " n"]:
         """What each of some rows counts in a fit on these rows, 1 on average; balanced, every class counts the same."""
         labels = self.labels[rows]
         own = None if self.sample_weight is None else self.sample_weight[rows]
-        if self.class_weight is None and own is None:
+        if self.weighs_alike:
             return self.features.new_ones(len(labels))
         weights = torch.ones(len(labels)) if own is None else own
         if self.class_weight == "balanced":
@@ -129,14 +134,20 @@ class TuningData:
         What these rows do not define is the worst, and so are scores that are not finite: a fit that diverged. A wrong
         shape raises.
         """
+        if len(scores) != len(rows):
+            raise ValueError(f"scores have {len(scores)} rows for {len(rows)} samples; expected the same length")
         if not bool(torch.isfinite(scores).all()):
             return -math.inf
-        try:
-            value = evaluate(self.metric, as_predictions(scores, self.metric, several=self.several), self.labels[rows],
-                             resamples=0).value  # fmt: skip
+        metric = metric_named(self.metric)
+        predictions = as_predictions(scores, self.metric, several=self.several)
+        try:  # as `evaluate` does, but for its checks: labels were checked at the door, and there are many candidates
+            outcomes = metric.outcomes(predictions.detach().numpy(), self.labels[rows].numpy())
+            if metric.check is not None:
+                metric.check(outcomes)
         except UndefinedMetricError:
             return -math.inf
-        return value if metric_named(self.metric).direction == "higher" else -value
+        value = float(metric.aggregate(outcomes.astype(np.float64), np.ones((1, len(outcomes))))[0])
+        return -math.inf if math.isnan(value) else value if metric.direction == "higher" else -value
 
 
 @dataclass(frozen=True, eq=False)

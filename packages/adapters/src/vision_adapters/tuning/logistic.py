@@ -57,6 +57,7 @@ class RidgeLogistic:
         self.moments = (values[positive] / n).to(z.dtype)  # [r]
         self.z = z @ self.rotation
         self.targets, self.several = targets, several
+        self.own = targets.argmax(1)[:, None, None]  # [n, 1, 1]: the classes of samples that have one
         self.weights = z.new_full((1, n), 1 / n) if weights is None else weights
         self.anchors = None if anchor is None else anchor[None]
 
@@ -70,16 +71,29 @@ class RidgeLogistic:
         self, delta: Float[Tensor, "b k r"], penalties: Float[Tensor, " b"], folds: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b k r"], Float[Tensor, "b 1 r"]]:
         """The objectives, their gradients and the inverses of their approximate curvatures."""
+        return self._evaluate(delta, penalties, *self._of(folds))
+
+    def _of(self, folds: Int[Tensor, " b"]) -> tuple[Float[Tensor, "n b"], Float[Tensor, "n b k"] | None]:
+        """Weights and anchors of some problems."""
+        return self.weights[folds].T, None if self.anchors is None else self.anchors[folds].transpose(0, 1)
+
+    def _evaluate(
+        self,
+        delta: Float[Tensor, "b k r"],
+        penalties: Float[Tensor, " b"],
+        weights: Float[Tensor, "n b"],
+        anchors: Float[Tensor, "n b k"] | None,
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b k r"], Float[Tensor, "b 1 r"]]:
+        """Evaluate with the weights and anchors of the problems at hand."""
         problems, k, r = delta.shape
         scores = (self.z @ delta.reshape(problems * k, r).T).view(-1, problems, k)
-        if self.anchors is not None:
-            scores += self.anchors[folds].transpose(0, 1)
-        weights = self.weights[folds].T  # [n, b]
+        if anchors is not None:
+            scores += anchors
         if self.several:
             loss = (F.softplus(scores) - scores * self.targets[:, None]).sum(2)
             p = scores.sigmoid_()
         else:
-            true_scores = torch.einsum("nbk,nk->nb", scores, self.targets)
+            true_scores = scores.gather(2, self.own.expand(-1, problems, 1)).squeeze(2)
             top = scores.amax(2, keepdim=True)
             p = scores.sub_(top).exp_()
             total = p.sum(2, keepdim=True)
@@ -88,7 +102,7 @@ class RidgeLogistic:
         values = (weights * loss).sum(0) + 0.5 * penalties * delta.square().sum((1, 2))
         squares = torch.linalg.vector_norm(p, dim=2).square_()
         sums = p.sum(2) if self.several else 1.0
-        spread = ((sums - squares) * weights).sum(0).div_(k).clamp_min_(1e-7)
+        spread = (torch.rsub(squares, sums) * weights).sum(0).div_(k).clamp_min_(1e-7)
         inverse = (self.moments * spread[:, None] + penalties[:, None]).reciprocal_()
         residual = p.sub_(self.targets[:, None]).mul_(weights[:, :, None]).view(-1, problems * k)
         gradient = (residual.T @ self.z).view(problems, k, r).add_(delta * penalties[:, None, None])
@@ -109,10 +123,17 @@ class RidgeLogistic:
         if start is None:
             start = self.z.new_zeros(len(penalties), self.targets.shape[1], self.z.shape[1])
 
-        def function(delta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            return self.evaluate(delta, penalties[rows], folds[rows])
+        at_hand = (torch.arange(0), penalties, *self._of(folds))  # of the problems of the last call
 
-        return lbfgs(function, start, steps=steps, tolerance=tolerance)
+        def function(delta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            nonlocal at_hand
+            if rows is not at_hand[0]:
+                at_hand = (rows, penalties[rows], *self._of(folds[rows]))
+            return self._evaluate(delta, *at_hand[1:])
+
+        with torch.inference_mode():
+            minima = lbfgs(function, start, steps=steps, tolerance=tolerance)
+        return minima.clone()
 
     def left_out(self, penalties: Float[Tensor, " p"], rows: Int[Tensor, " m"]) -> Float[Tensor, "p m k"]:
         """Scores of some samples, each by the ridge regression of all others, at each penalty.
@@ -160,30 +181,30 @@ def lbfgs(
             direction += (factor - _dot(change, direction) * share) * move
         slope = _dot(gradient, direction).flatten()
         moving = (slope > 0) & (_length(direction) > tolerance * _length(x).clamp_min(1e-3))
-        length = torch.ones_like(value)
         trial = x - direction
         trial_value, trial_gradient, trial_inverse = function(trial, rows)
-        while True:
-            long = moving & (trial_value > value - 1e-4 * length * slope) & (length >= 1e-4)
-            if not bool(long.any()):
-                break
+        long, length = moving & (trial_value > value - 1e-4 * slope), torch.ones_like(value)
+        while any(long.tolist()):
             length[long] *= 0.5
             trial[long] = x[long] - length[long, None, None] * direction[long]
             trial_value[long], trial_gradient[long], trial_inverse[long] = function(trial[long], rows[long])
+            long = moving & (trial_value > value - 1e-4 * length * slope) & (length >= 1e-4)
         moving &= trial_value <= value  # otherwise there is no progress within the working precision
-        if not bool(moving.any()):
+        goes_on = moving.tolist()
+        if not any(goes_on):
             break
         move, change = trial - x, trial_gradient - gradient
         product = _dot(move, change)
         curved = product > 1e-10 * (_length(move) * _length(change))[:, None, None]
         pairs = [*pairs[-(MEMORY - 1) :], (move, change, torch.where(curved, product.reciprocal(), 0.0))]
         state = (trial, trial_value, trial_gradient, trial_inverse)
-        if not bool(moving.all()):
+        if not all(goes_on):
+            minima[rows] = x  # where those that leave the batch stay
             rows = rows[moving]
             state = tuple(part[moving] for part in state)  # type: ignore[assignment]  # as many as before
             pairs = [tuple(part[moving] for part in pair) for pair in pairs]  # type: ignore[misc]  # three as before
         x, value, gradient, inverse = state
-        minima[rows] = x
+    minima[rows] = x
     return minima
 
 

@@ -217,10 +217,12 @@ def score_outcomes(name: str, outcomes: Floats, *, seed: int = 0, resamples: int
         )
     if np.isnan(value):
         raise UndefinedMetricError(f"{metric.name} has no value: {metric.undefined}")
+    if not resamples:
+        return Score(metric.name, metric.direction, value, value, value, outcomes)
     share = value in (0.0, 1.0) or (outcomes.ndim == 1 and bool(np.isin(outcomes, (0.0, 1.0)).all()))
     if outcomes.ndim == 1 and 0 <= value <= 1 and bool((outcomes == outcomes[0]).all()):
         share = True  # ties that all share alike: resampling has nothing to vary
-    if resamples and metric.trials is not None and share:
+    if metric.trials is not None and share:
         low, high = wilson(value, metric.trials(outcomes), level)
         return Score(metric.name, metric.direction, value, low, high, outcomes)
     with np.errstate(over="ignore"):
