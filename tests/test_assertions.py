@@ -70,7 +70,9 @@ def _holds_for_all_files(test: ast.expr, uncounted: set[str]) -> bool:
 def test_no_assertion_is_over_files_that_may_not_be_there() -> None:
     files = [path for pattern in ("packages/*/tests/**/*.py", "tests/*.py") for path in ROOT.glob(pattern)]
     assert len(files) > 200
-    empty = [f"{path.relative_to(ROOT)}:{line}" for path in files for line in vacuous(path.read_text(encoding="utf-8"))]
+    sources = {path: path.read_text(encoding="utf-8") for path in files}
+    listing = [path for path, source in sources.items() if any(f".{name}(" in source for name in LISTINGS)]
+    empty = [f"{path.relative_to(ROOT)}:{line}" for path in listing for line in vacuous(sources[path])]
     assert not empty, "assert first that there are files:\n" + "\n".join(empty)
 
 

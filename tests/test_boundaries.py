@@ -127,6 +127,7 @@ def _answered(interpreter: subprocess.Popen[str], modules: tuple[str, ...], path
     return frozenset(names)
 
 
+@cache
 def imported_names(folder: str) -> set[str]:
     """Top-level names in every import statement of a package, also inside functions and under TYPE_CHECKING."""
     names: set[str] = set()

@@ -42,9 +42,10 @@ def public_modules() -> dict[str, Module]:
     modules = {}
     for source in sorted(ROOT.glob("packages/*/src")):
         for path in sorted(source.rglob("*.py")):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            name = module_name(path, source)
-            stub = path.with_suffix(".pyi")
+            text, stub = path.read_text(encoding="utf-8"), path.with_suffix(".pyi")
+            if "__all__" not in text and not stub.exists():
+                continue
+            tree, name = ast.parse(text), module_name(path, source)
             names, tree = _stub(stub, name, tree) if stub.exists() else (_listed(tree), tree)
             if names is not None:
                 summary = (ast.get_docstring(tree) or "").split("\n\n")[0].replace("\n", " ")
