@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -52,8 +53,11 @@ def test_help_takes_at_most_three_times_what_typer_takes() -> None:
         return after.children_user + after.children_system - before.children_user - before.children_system
 
     helping = "from gate_runner.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
-    pairs = [(seconds(helping), seconds("import typer")) for _ in range(7)]
-    ours, typers = (min(column) for column in zip(*pairs, strict=True))
+    pairs: list[tuple[float, float]] = []
+    ours = typers = math.inf
+    while len(pairs) < 3 or (ours > 3 * typers and len(pairs) < 7):
+        pairs.append((seconds(helping), seconds("import typer")))
+        ours, typers = (min(column) for column in zip(*pairs, strict=True))
     assert ours <= 3 * typers, (ours, typers)
 
 

@@ -51,13 +51,15 @@ def test_printable_keeps_what_people_write() -> None:
     assert printable("a\x1b[31m\u202eb\nc\td", "\n") == r"a\x1b[31m\u202eb" + "\n" + r"c\td"
 
 
-def test_every_writer_shows_control_characters_and_obeys_none(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_writer_shows_control_characters_and_obeys_none(
+    here: Path, own: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    encoders = (f"{own}:grid", f"{own}:pooled_only")
     command("new", "mine", "--dry-run")
     command("new", "mine")
     runs = ("runs/a", "runs/b")
-    for weights, run in zip(("", "/random"), runs, strict=True):
-        command("run", "mine/benchmark.toml", "--encoder", f"micro-clip{weights}", "--output", run, "--setting",
-                "isolate=none")  # fmt: skip
+    for encoder, run in zip(encoders, runs, strict=True):
+        command("run", "mine/benchmark.toml", "--encoder", encoder, "--output", run, "--setting", "isolate=none")
         stored = read_run(Path(run))
         (result,) = stored.results
         noted = replace(result, note="no\x1b[2Jte\u202e\rx")
@@ -75,13 +77,13 @@ def test_every_writer_shows_control_characters_and_obeys_none(here: Path, capfd:
         ("ls", "encoders"),
         ("check-data", "mine"),
         *(("export", runs[0], "--to", form, "--output", f"to-{form}") for form in ("csv", "every-eval-ever")),
-        ("plan", "mine/benchmark.toml"),
-        ("adapt", "probe", "mine", "--encoder", "micro-clip", "--save", "head"),
+        ("plan", "mine/benchmark.toml", "--encoder", encoders[0]),
+        ("adapt", "probe", "mine", "--encoder", encoders[0], "--save", "head"),
         ("adapt", "zeroshot", "mine", "--output", "zero"),
-        ("adapt", "predict", "head", "mine/test", "--top", "2"),
-        ("adapt", "predict", "head", "mine/test", "--output", "predicted.csv"),
-        ("adapt", "predict", "head", "--labels", "mine", "--output", "predicted2.csv"),
-        ("choose", "mine", "--encoders", "micro-clip,micro-clip/random", "--output", "chosen", "--readout", "last"),
+        ("adapt", "predict", "head", "mine/test", "--encoder", encoders[0], "--top", "2"),
+        ("adapt", "predict", "head", "mine/test", "--encoder", encoders[0], "--output", "predicted.csv"),
+        ("adapt", "predict", "head", "--encoder", encoders[0], "--labels", "mine", "--output", "predicted2.csv"),
+        ("choose", "mine", "--encoders", ",".join(encoders), "--output", "chosen", "--readout", "last"),
     ):
         command(*words)
         shown = capfd.readouterr()

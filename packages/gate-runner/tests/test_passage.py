@@ -11,6 +11,7 @@ import gate_runner
 
 COUNT = """
 import sys, threading
+import torch  # its own functions, which are not counted, take longer when traced
 from pathlib import Path
 import gate_runner
 place = str(Path(gate_runner.__file__).parent)

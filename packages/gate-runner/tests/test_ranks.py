@@ -55,11 +55,10 @@ def make():
         return Small()
 """
 BREAKS = """
-from gate_runner.runs.unit import EvalUnit
-def broken(self, size): raise OSError("no such disk")
-EvalUnit.load = broken
-from gate_runner.runs.ranks import main
-main()
+from gate_runner.runs import ranks
+def broken(order, out): raise OSError("no such disk")
+ranks._follow = broken
+ranks.main()
 """
 
 
