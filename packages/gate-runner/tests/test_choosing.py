@@ -141,7 +141,7 @@ def test_the_judge_counts_all_pairs_and_the_intervals_hold_for_all_encoders(tmp_
 
 
 def test_a_folder_that_holds_other_readouts_and_seeds_changes_nothing(tmp_path: Path) -> None:
-    specs = ("micro-clip", "micro-clip/random")
+    specs = ("micro-dense", "micro-dense/random")
 
     def chosen(output: str, *readout: str, seeds: tuple[int, ...] = (0,)) -> list[tuple[Any, ...]]:
         settings = Settings(limit=60, readout=readout, seeds=seeds)
@@ -219,10 +219,10 @@ def test_own_pictures_are_shown_each_encoder_loaded_once_and_nothing_encoded_for
     monkeypatch.setattr(vision_features.encoders.loading, "load_encoder", load)
     monkeypatch.setattr(FeatureCache, "of", kept)
     out = tmp_path / "out"
-    words = ["choose", str(photos), "--encoders", "micro-clip,micro-clip/random", "--output", str(out)]
+    words = ["choose", str(photos), "--encoders", "micro-dense,micro-dense/random", "--output", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert loads == {"micro-clip": 1, "micro-clip/random": 1}
+    assert loads == {"micro-dense": 1, "micro-dense/random": 1}
     encoded = [cache.encoded.total() for cache in caches]
     assert sum(encoded) == 2 * 60  # each image once by each encoder, for rounds, fewer bytes and page together
     page = (out / "choice.html").read_text()

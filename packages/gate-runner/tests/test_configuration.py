@@ -31,7 +31,7 @@ def results(folder: Path) -> dict[str, float]:
 def test_a_file_holds_all_and_the_command_line_goes_before_it(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(
-        f'names = ["digits", "faces"]\nencoder = "micro-clip/random"\noutput = "{tmp_path / "one"}"\nlimit = 40\n'
+        f'names = ["digits", "faces"]\nencoder = "micro-dense/random"\noutput = "{tmp_path / "one"}"\nlimit = 40\n'
         'isolate = "none"\nseeds = [3]\n'
     )
     assert run("--config", str(path)) == 0
@@ -39,7 +39,7 @@ def test_a_file_holds_all_and_the_command_line_goes_before_it(tmp_path: Path) ->
     assert run("digits", "--config", str(path), "--seed", "1", "--output", str(tmp_path / "two")) == 0
     assert set(results(tmp_path / "two")) == {"digits 1"}
     identity = json.loads((tmp_path / "two" / "manifest.json").read_text())["identity"]
-    assert (identity["limit"], identity["encoder"]["spec"]) == (40, "micro-clip/random")
+    assert (identity["limit"], identity["encoder"]["spec"]) == (40, "micro-dense/random")
 
 
 def test_a_run_folder_is_done_again(tmp_path: Path) -> None:

@@ -218,7 +218,8 @@ def test_a_prompt_alone_learns_between_zero_shot_and_all_and_ends_when_validatio
     plain: dict[str, Any] = {"encoder": f"hf-detector:{grounding_dino}", "limit": 8, "show": False, "device": "cpu"}
     results = {}
     for tune, fields in (
-        ("frozen", {}), ("prompt", {"steps": "24"}), ("full", {"steps": "24", "lr": "3e-3", "stop": "none", "validate_every": "8"}),
+        ("frozen", {}), ("prompt", {"steps": "24"}),
+        ("full", {"steps": "16", "lr": "3e-3", "stop": "none", "validate_every": "8"}),
         ("still", {"steps": "8", "lr": "1e-12", "stop": "none"}),
     ):  # fmt: skip
         done = gate_runner.run(

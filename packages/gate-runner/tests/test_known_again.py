@@ -52,7 +52,7 @@ WITH_BLOCKS = """
 from vision_features.encoders import load_encoder
 
 def make():
-    encoder = load_encoder("micro-clip")
+    encoder = load_encoder("micro-dense")
     given = encoder.blocks
     def blocks(images):
         outputs = given(images)
@@ -80,7 +80,7 @@ WITH_TEXTS = """
 from vision_features.encoders import load_encoder
 
 def make():
-    encoder = load_encoder("micro-clip")
+    encoder = load_encoder("micro-dense")
     given = encoder.text
     encoder.text = lambda texts: given([READ for text in texts])
     return encoder

@@ -272,7 +272,16 @@ def test_a_manifest_does_not_choose_what_a_report_opens(own_run: Path, tmp_path:
 
 
 def test_choose_shows_the_pictures_that_it_was_given(own_run: Path) -> None:
-    words = ("choose", "photos", "--encoders", "micro-clip,micro-clip/random", "--output", "chosen")
+    words = (
+        "choose",
+        "photos",
+        "--encoders",
+        "micro-dense,micro-dense/random",
+        "--readout",
+        "last",
+        "--output",
+        "chosen",
+    )
     done = call_here(*words, cwd=own_run)
     assert done.returncode == 0, done.stderr.decode()
     assert "outside of" not in (own_run / "chosen" / "choice.html").read_text()

@@ -42,6 +42,22 @@ def test_a_solved_probe_is_at_least_logistic_regression(own: str, tmp_path: Path
     assert result.scores[0].value >= best[1] - 0.005
 
 
+@pytest.mark.parametrize("better", ["projected", "backbone"])
+def test_the_features_that_validate_better_are_taken(own: str, better: str) -> None:
+    from gate_runner.tasks import Job, run_task
+    from vision_features.encoders import load_encoder
+
+    encoder = load_encoder(f"{own}:grid", device="cpu")
+    whole = encoder.image
+    forms = {"projected": lambda images: whole(images)[:, :1], "backbone": lambda images: whole(images)[:, :1]}
+    forms[better] = whole
+    encoder = replace(encoder, image=forms["projected"], backbone=forms["backbone"])
+    data = BENCHMARKS["digits"].load("built-in", replace(_request(), limit=60))
+    outcome = run_task(Job(encoder, BENCHMARKS["digits"], data))
+    assert outcome.training["features"] == better
+    assert {row["features"] for row in outcome.training["tried"]} == set(forms)
+
+
 def _request():  # type: ignore[no-untyped-def]  # the class is imported late, with torch
     from gate_runner.benchmarks import DataRequest
 

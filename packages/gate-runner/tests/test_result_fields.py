@@ -58,7 +58,7 @@ def pets(folder: Path) -> str:
 
 
 def test_the_page_names_every_field(tmp_path: Path) -> None:
-    file, how = pets(tmp_path), {"encoder": "micro-clip", "show": False}
+    file, how = pets(tmp_path), {"encoder": "micro-dense", "show": False}
     gate_runner.run(file, output=tmp_path / "probe", save_heads=True, shift=("grey",), **how)
     gate_runner.run(file, output=tmp_path / "folds", folds=2, **how)
     gate_runner.run(file, output=tmp_path / "tuned", tune="full", recipe_fields={"steps": 2}, limit=12, **how)

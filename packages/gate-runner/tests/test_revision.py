@@ -114,10 +114,10 @@ def test_no_layout_of_a_working_folder_starts_anything(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("adapt", "probe", ".", "--encoder", "micro-clip/random", "--output"),
-        ("run", "digits", "--limit", "20", "--encoder", "micro-clip/random", "--isolate", "none", "--output"),
-        ("run", "digits", "--limit", "20", "--encoder", "micro-clip/random", "--isolate", "worker", "--output"),
-        ("choose", ".", "--encoders", "micro-clip,micro-clip/random", "--output"),
+        ("adapt", "probe", ".", "--encoder", "micro-dense/random", "--output"),
+        ("run", "digits", "--limit", "20", "--encoder", "micro-dense/random", "--isolate", "none", "--output"),
+        ("run", "digits", "--limit", "20", "--encoder", "micro-dense/random", "--isolate", "worker", "--output"),
+        ("choose", ".", "--encoders", "micro-dense,micro-dense/random", "--readout", "last", "--output"),
     ],
     ids=["adapt", "here", "worker", "choose"],
 )

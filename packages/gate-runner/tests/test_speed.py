@@ -58,7 +58,7 @@ def test_sixteen_bits_are_left_where_they_differ() -> None:
 
 
 def test_a_result_says_how_fast_it_was_and_in_what_it_computed(tmp_path: Path, cold_cache: Any) -> None:
-    settings: dict[str, Any] = {"encoder": "micro-clip", "limit": 40, "show": False, "device": "cpu"}
+    settings: dict[str, Any] = {"encoder": "micro-dense", "limit": 40, "show": False, "device": "cpu"}
     (run,) = gate_runner.run("digits", output=tmp_path / "whole", **settings)
     assert run.memory["images_per_second"] > 0
     assert 0 < run.seconds["encoder"] <= run.seconds["encode"]

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -203,13 +204,18 @@ def test_a_worker_that_the_system_kills_for_memory_gets_smaller_batches(
     solved_here: RunRequest, monkeypatch: pytest.MonkeyPatch, cold_cache: Callable[[], Path]
 ) -> None:
     Path("is killed").touch()
-    kills = iter(range(100))  # the system's count rises between any two looks
-    monkeypatch.setattr(worker_process, "killed_for_memory", lambda: next(kills))
-    (halved,) = run(solved_here.changed(isolate="worker", batch_size=8))
+    kills, cache = iter(range(100)), cold_cache()
+    monkeypatch.setattr(worker_process, "killed_for_memory", lambda: next(kills))  # it rises between any two looks
+
+    class Somebody(Observer):
+        """From the second part on the system's count stays as it is, and images have to be encoded again."""
+
+        def finished(self, result: Result) -> None:
+            monkeypatch.setattr(worker_process, "killed_for_memory", lambda: 3)
+            shutil.rmtree(cache)
+
+    halved, failed = run(solved_here.changed(isolate="worker", batch_size=8, seeds=(0, 1)), observers=[Somebody()])
     assert (halved.status, halved.training["encoder_batch"]) == ("ok", 4)
-    monkeypatch.setattr(worker_process, "killed_for_memory", lambda: 3)  # it was somebody else
-    cold_cache()
-    (failed,) = run(solved_here.changed(isolate="worker", seeds=(1,)))
     assert failed.reason == "its process died: signal 9 (Killed)"
 
 

@@ -124,7 +124,7 @@ def test_every_unit_is_computed_and_each_picture_is_encoded_once(filled: Path) -
 
 
 def test_units_compare_like_any_other_results(filled: Path, tmp_path: Path) -> None:
-    swept(tmp_path, encoder="micro-dense/random", shots="2", knowledge="none")
+    swept(tmp_path, "icinw-shapes", "micro-dense/random", shots="2", init="random", knowledge="")
     comparison = gate_runner.compare(filled, tmp_path, only=["micro/icinw-shapes@2-shot.frozen.random-2p.none"])
     assert len(comparison.contrasts) == 1
 

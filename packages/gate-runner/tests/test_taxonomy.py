@@ -32,24 +32,24 @@ def test_a_sweeps_tables_have_tracks_and_an_encoders_own_fields_count(tmp_path: 
 
 def test_a_file_places_ones_own_encoders_in_the_table_of_tracks(tmp_path: Path) -> None:
     gate_runner.run(
-        "micro/icinw", encoder="micro-clip/random:3", output=tmp_path / "run", limit=20, shots="0", show=False,
+        "icinw-makers", encoder="micro-dense/random:3", output=tmp_path / "run", limit=20, shots="0", show=False,
         device="cpu",
     )  # fmt: skip
     before = (tmp_path / "run" / "manifest.json").read_bytes()
     (tmp_path / "mine.toml").write_text(
-        '["micro-clip/random:3"]\nlanguage = "yes"\ndata = "none"\ntrack = "academic"\n'
+        '["micro-dense/random:3"]\nlanguage = "yes"\ndata = "none"\ntrack = "academic"\n'
         '["hf:another"]\ntrack = "industry"'
     )
     plain = call_here("report", "run", "--format", "md", cwd=tmp_path).stdout.decode()
-    assert "| micro-clip/random:3 | unknown | unknown | unknown | unknown |" in plain
+    assert "| micro-dense/random:3 | unknown | unknown | unknown | unknown |" in plain
     placed = call_here("report", "run", "--format", "md", "--taxonomy", "mine.toml", cwd=tmp_path).stdout.decode()
-    assert "| micro-clip/random:3 | yes | unknown | none | academic |" in placed
+    assert "| micro-dense/random:3 | yes | unknown | none | academic |" in placed
     assert (tmp_path / "run" / "manifest.json").read_bytes() == before
-    (tmp_path / "mine.toml").write_text('["micro-clip/random:4"]\ntrack = "academic"')
+    (tmp_path / "mine.toml").write_text('["micro-dense/random:4"]\ntrack = "academic"')
     refused = call_here("report", "run", "--format", "md", "--taxonomy", "mine.toml", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "micro-clip/random:4" in refused.stderr.decode()
-    assert "micro-clip/random:3" in refused.stderr.decode()
+    assert "micro-dense/random:4" in refused.stderr.decode()
+    assert "micro-dense/random:3" in refused.stderr.decode()
 
 
 @pytest.mark.parametrize(

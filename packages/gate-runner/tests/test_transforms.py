@@ -139,7 +139,7 @@ def test_a_run_says_which_way_and_refuses_to_mix(tmp_path: Path, photographs: li
     from gate_data.own import guess, write_benchmark
 
     write_benchmark(guess(tmp_path / "birds").values, Path(own))
-    settings: dict[str, Any] = {"encoder": "timm:resnet18@64/random", "show": False}
+    settings: dict[str, Any] = {"encoder": "timm:test_resnet@64/random", "show": False}
     model = gate_runner.run(own, output=tmp_path / "model", **settings)
     square = gate_runner.run(own, output=tmp_path / "square", transform="square", **settings)
     results = [json.loads(next((run.folder / "results").iterdir()).read_text()) for run in (model, square)]
