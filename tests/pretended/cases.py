@@ -180,9 +180,9 @@ def _stopped(start: Callable[[], Any]) -> None:
 @case("resumed", "frozen", "full")
 def resumed(device: str, folder: Path, name: str) -> Numbers:
     """A training that was interrupted, and goes on from its checkpoint."""
-    how: dict[str, Any] = {"tune": name, "recipe_fields": {**RECIPE, "steps": "4"}} if name == "full" else {}
+    how: dict[str, Any] = {"tune": name, "recipe_fields": RECIPE} if name == "full" else {}
     how["limit"] = 8
-    _stopped(lambda: scores("clevr-math", device, folder, _Stops(2), **how))
+    _stopped(lambda: scores("clevr-math", device, folder, _Stops(1), **how))
     assert list(folder.glob("run/unfinished/*.pt")), "no checkpoint was written"
     return scores("clevr-math", device, folder, **how)
 
@@ -195,9 +195,9 @@ def detectors(device: str, folder: Path, name: str) -> Numbers:
     encoder = _LOADED[name]
     if name == "grounding":
         return scores("odinw-lot", device, folder, encoder=encoder, prompts="names")
-    fields = {"steps": "3", "batch_size": "2", "validate_every": "1", "lr": "1e-3"}
+    fields = {"steps": "2", "batch_size": "2", "validate_every": "1", "lr": "1e-3"}
     how: dict[str, Any] = {"encoder": encoder, "tune": "full", "recipe_fields": fields, "limit": 3}
-    _stopped(lambda: scores("odinw-lot", device, folder, _Stops(2), **how))
+    _stopped(lambda: scores("odinw-lot", device, folder, _Stops(1), **how))
     return scores("odinw-lot", device, folder, **how)
 
 
@@ -206,12 +206,12 @@ def finetuned(device: str, folder: Path, name: str) -> Numbers:
     """An image-text training with known pairs, interrupted and gone on with; its encoder, loaded."""
     add = ("eqsim:v2=1",) if name == "siglip" else ("eqsim:hybrid=1", "keep=1")
     request = FinetuneRequest(
-        pairs=str(models.captioned(folder / "pairs")), output=folder / "out", encoder="micro-clip/random", steps=3,
+        pairs=str(models.captioned(folder / "pairs")), output=folder / "out", encoder="micro-clip/random", steps=2,
         batch_size=8, validate_every=1, lr=1e-3, loss=name, add=add, augment="crop", device=device, precision="float32",
     )  # fmt: skip
 
     def stop(line: str) -> None:
-        if line.startswith("step 2"):
+        if line.startswith("step 1"):
             raise KeyboardInterrupt
 
     if name == "clip":
@@ -233,7 +233,7 @@ def kept(device: str, folder: Path, name: str) -> Numbers:
     rng = np.random.default_rng(0)
     for colour in ("blue", "green", "red"):
         (pictures / colour).mkdir(parents=True)
-        for number in range(5):
+        for number in range(4):
             values = rng.integers(0, 256, (32, 32, 3)).astype(np.uint8)
             Image.fromarray(values).save(pictures / colour / f"{number}.png")
     how: dict[str, Any] = {"recipe_fields": RECIPE} if name == "finetune" else {}

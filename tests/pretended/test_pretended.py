@@ -17,10 +17,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 IN_THE_SUITE = (
     "device", "encoders", "losses", "frozen acdc", "frozen chexpert", "frozen winoground", "frozen odinw-lot",
-    "resumed full", "detectors rt_detr_v2", "finetune siglip", "kept finetune",
+    "resumed frozen", "detectors rt_detr_v2", "finetune siglip", "kept finetune",
 )  # fmt: skip
 """Groups and cases that the suite runs: each kind of code once; the other tasks are marked ``again``."""
-STEPS = {"frozen": 4, "trained": 8, "modes": 2, "resumed": 6, "kept": 2}
+STEPS = {"frozen": 4, "trained": 8, "modes": 2, "resumed": 4, "kept": 2}
 """At most so many optimiser steps in a case of a group, over all of its learning rates."""
 CACHED = {"detectors rt_detr_v2": 3}
 """Tensors that transformers keeps of a size of images, for the rest of the process."""
