@@ -102,7 +102,7 @@ def test_a_truncated_zip_stops_the_run_before_it_starts(tmp_path: Path) -> None:
 
 def test_a_run_prints_lines_and_a_table_and_fails_with_status_1(own: str, tmp_path: Path) -> None:
     words = ("--encoder", f"{own}:pooled_only", "--limit", "40", "--isolate", "none")
-    done = call("run", "ade20k", "digits", *words, cwd=tmp_path)
+    done = here("run", "ade20k", "digits", *words, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
     assert any(line.startswith("[1/2] digits seed 0: acc@1 0.") for line in lines)

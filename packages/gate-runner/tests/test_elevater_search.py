@@ -119,7 +119,7 @@ def test_a_killed_search_goes_on_to_the_same_bits(
 
 def test_pieces_of_a_batch_and_run_after_run_give_the_same(undisturbed: Result, tmp_path: Path) -> None:
     """The head's batch normalisation sees whole batches."""
-    pieces = searched(tmp_path, micro_batches=4)
+    pieces = searched(tmp_path, micro_batches=2)
     assert pieces.training["chosen"] == undisturbed.training["chosen"]
     assert told(pieces)[0] == pytest.approx(told(undisturbed)[0], abs=1e-6)
 

@@ -23,7 +23,7 @@ Cold = Callable[[], Path]
 def request_with(own: str, output: Path, **options: Any) -> RunRequest:
     benchmark = BENCHMARKS["clevr-math"]
     training = {**benchmark.training, "steps": 6, "validate_every": 3}
-    settings = Settings(limit=24, batch_size=16, device="cpu").changed(**options)
+    settings = Settings(limit=24, batch_size=16, device="cpu", recipe_fields={"head_width": 16}).changed(**options)
     return RunRequest([replace(benchmark, training=training)], f"{own}:grid", output, settings)
 
 

@@ -55,7 +55,7 @@ def world(tmp_path_factory):
 def train(world, output, *more):
     return call(
         "train", world / "train.jsonl", "--kb", world / "p", "--encoder", "micro-clip", "--images", world / "images",
-        "--entity-images", world / "own", "--output", output, "--steps", 6, "--validate-every", 3, *more,
+        "--entity-images", world / "own", "--output", output, "--steps", 2, "--validate-every", 1, *more,
     )  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def test_train_answer_eval_search(world, tmp_path):
                  "--batch-size", 8)  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "18 questions to train on, 18 to validate, 4 entities with an image" in done.output
-    assert "step 6 of 6: seen" in done.output
+    assert "step 2 of 2: seen" in done.output
     answers = tmp_path / "answers.jsonl"
     done = call("answer", world / "val.jsonl", "--kb", world / "p", "--model", tmp_path / "m", "--images",
                 world / "images", "--output", answers)  # fmt: skip
@@ -89,7 +89,7 @@ def test_train_answer_eval_search(world, tmp_path):
                 world / "images", "--sizes", "4,x")  # fmt: skip
     assert "--sizes: expected whole numbers with commas between them, got '4,x'" in done.output + str(done.exception)
     done = call("history", tmp_path / "m", "--figure", tmp_path / "history.svg")
-    assert [line.split(":")[1].split()[1] for line in done.stdout.splitlines()] == ["0", "3", "6"]
+    assert [line.split(":")[1].split()[1] for line in done.stdout.splitlines()] == ["0", "1", "2"]
     assert (tmp_path / "history.svg").read_text(encoding="utf-8").count("<polyline") == 2
     # A fine-tuned model's encoder is another one than the project's.
     done = call("search", "--kb", world / "p", "--model", tmp_path / "m", "--text", "a star")

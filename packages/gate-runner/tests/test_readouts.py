@@ -182,7 +182,7 @@ def test_what_cannot_be_read_is_said(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_learned_query_is_a_read_out_of_a_block() -> None:
     encoder = adopt(Forgetful(), "forgetful")
     job = _job(encoder, "digits@readout=block:1/attentive", _colours())
-    short = replace(job.benchmark, training={**job.training, "steps": 300, "validate_every": 100, "lr": 0.01})
+    short = replace(job.benchmark, training={**job.training, "steps": 100, "validate_every": 50, "lr": 0.02})
     outcome = run_task(replace(job, benchmark=short))
     assert outcome.training["head_parameters"] > 2 * encoder.readouts()["block:1/mean"] ** 2
     assert outcome.scores[0].value > 0.8

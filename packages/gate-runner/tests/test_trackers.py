@@ -130,8 +130,8 @@ def test_validations_are_there_while_a_training_runs_and_the_hardest_images_at_i
 
     fields = {"steps": 4, "validate_every": 1, "batch_size": 8, "head_start": "random"}
     (finished,) = gate_runner.run(
-        "digits", encoder="micro-clip/random", output=tmp_path / "run", show=False, limit=30, device="cpu", tune="bias",
-        recipe_fields=fields, observers=[tracker, Onlooker()],
+        "digits", encoder="micro-dense/random", output=tmp_path / "run", show=False, limit=30, device="cpu",
+        tune="bias", recipe_fields=fields, observers=[tracker, Onlooker()],
     )  # fmt: skip
     assert finished.status == "ok", finished.reason
     assert during == [0, 1, 2, 3, 4]

@@ -90,9 +90,12 @@ DENSE = ("segmentation", "medical-segmentation", "depth")
 
 def tuned(name: str, output: Path, encoder: Any = None, observers: Any = (), **options: Any) -> Result:
     benchmark = BENCHMARKS[name]
-    limit = 130 if benchmark.task.startswith("few-shot") else 12 if benchmark.task in DENSE else 24
-    settings = Settings(limit=limit, device="cpu", recipe_fields=FIELDS)
+    limit = 130 if benchmark.task.startswith("few-shot") else 8 if benchmark.task in DENSE else 24
+    few = 4 if benchmark.task in DENSE else 8
+    settings = Settings(limit=limit, device="cpu", recipe_fields={**FIELDS, "batch_size": few})
     short = {"episodes": 10, "steps": 4, "validate_every": 2, "rates": (1.0, 3.0)}  # of the head before the encoder
+    if benchmark.task in DENSE:
+        short["batch_size"] = few
     training = {**benchmark.training, **{key: value for key, value in short.items() if key in benchmark.training}}
     training.pop("head", None)  # a trained encoder's head begins as a transformer, so the frozen one's is one, too
     request = RunRequest(
