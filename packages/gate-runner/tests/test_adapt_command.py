@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,13 +157,21 @@ def test_finetune_says_what_it_gave_beside_its_start(digits: Path, capsys: pytes
 
 
 def test_probe_and_run_give_one_score_from_one_split_by_one_name(digits: Path) -> None:
-    adapted = gate_runner.adapt(digits, output="adapted").results[0]
-    (ran,) = gate_runner.run(str(Path("adapted/benchmark.toml")), output="ran", show=False).results
+    adapted = gate_runner.adapt(digits, encoder="micro-dense", output="adapted").results[0]
+    (ran,) = gate_runner.run(
+        str(Path("adapted/benchmark.toml")), encoder="micro-dense", output="ran", show=False
+    ).results
     assert (ran.name, ran.scores, ran.samples_sha256) == (adapted.name, adapted.scores, adapted.samples_sha256)
     assert {**ran.data} == {**adapted.data}
-    few = gate_runner.adapt(digits, shots=5, output="few").results[0]
+    few = gate_runner.adapt(digits, encoder="micro-dense", shots=5, output="few").results[0]
     (swept,) = gate_runner.run(
-        str(Path("few/benchmark.toml")), shots=5, init="language", controls=False, output="swept", show=False
+        str(Path("few/benchmark.toml")),
+        encoder="micro-dense",
+        shots=5,
+        init="language",
+        controls=False,
+        output="swept",
+        show=False,
     ).results
     assert (swept.name, swept.scores, swept.samples_sha256) == (few.name, few.scores, few.samples_sha256)
     assert "three" in gate_runner.report("adapted", form="csv")
@@ -171,12 +180,13 @@ def test_probe_and_run_give_one_score_from_one_split_by_one_name(digits: Path) -
 def test_wrong_test_images_are_listed_by_file_in_every_form_of_run(
     digits: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    adapted = partial(gate_runner.adapt, digits, encoder="micro-dense")
     for odd in ("10.png", "11.png"):  # a nought that is called a two
         shutil.copy(digits / "train" / "zero" / "1.png", digits / "test" / "two" / odd)
-    gate_runner.adapt(digits, output="probe", save="head")
-    gate_runner.adapt(digits, shots=5, probe="logistic", output="few")
-    gate_runner.adapt(digits, "finetune", recipe_fields=SHORT, output="tuned")
-    gate_runner.adapt(digits, "zeroshot", output="zeroshot")
+    adapted(output="probe", save="head")
+    adapted(shots=5, probe="logistic", output="few")
+    adapted("finetune", recipe_fields=SHORT, output="tuned")
+    adapted("zeroshot", output="zeroshot")
     predictions = vision_features.load_head("head").predict(sorted(digits.glob("test/*/*.png")))
     by_head = {str(Path(row.file).relative_to(digits)): row for row in predictions}
     for folder in ("probe", "few", "tuned", "zeroshot"):
@@ -205,19 +215,26 @@ def test_wrong_test_images_are_listed_by_file_in_every_form_of_run(
     np.savez("probe/samples/three.seed0.npz", **changed)
     with pytest.raises(DataError, match="was changed after its result was written"):
         gate_runner.report("probe", form="mistakes")
-    gate_runner.run("digits", encoder="micro-clip/random", limit=30, output="built-in", show=False)
+    gate_runner.run("digits", encoder="micro-dense/random", limit=30, output="built-in", show=False)
     with pytest.raises(UsageError, match="lists your own images by file"):
         gate_runner.report("built-in", form="mistakes")
 
 
 def test_what_was_run_before_is_not_computed_again_and_gets_its_head(digits: Path) -> None:
-    gate_runner.adapt(digits, output="run")
+    gate_runner.adapt(digits, output="run", encoder="micro-dense")
     files = {path: path.stat().st_mtime_ns for path in Path("run").rglob("*.json")}
-    gate_runner.adapt(digits, output="run")
+    gate_runner.adapt(digits, output="run", encoder="micro-dense")
     assert files == {path: path.stat().st_mtime_ns for path in files}
-    done = gate_runner.run("run/benchmark.toml", output="ran", show=False)
+    done = gate_runner.run("run/benchmark.toml", encoder="micro-dense", output="ran", show=False)
     assert done.heads == ()
-    assert len(gate_runner.run("run/benchmark.toml", output="ran", save_heads=True, show=False).heads) == 1
+    assert (
+        len(
+            gate_runner.run(
+                "run/benchmark.toml", encoder="micro-dense", output="ran", save_heads=True, show=False
+            ).heads
+        )
+        == 1
+    )
 
 
 def test_default_folders_tell_apart_what_is_asked_for(digits: Path) -> None:
@@ -279,7 +296,7 @@ def predicted(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def test_an_accuracy_on_images_that_trained_the_head_says_so(
     digits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    adapt("probe", digits, "--save", "head")
+    adapt("probe", digits, "--encoder", "micro-dense", "--save", "head")
     both = predicted(capsys, "--labels", digits)
     assert "on 60 images\n30 of these images trained or chose the head; on the others accuracy 0." in both
     assert both.rstrip().endswith("on 30 images")
@@ -294,7 +311,7 @@ def test_an_accuracy_on_images_that_trained_the_head_says_so(
     )
     shutil.rmtree("head")
     shutil.rmtree("run")
-    adapt("zeroshot", digits, "--save", "head")
+    adapt("zeroshot", digits, "--encoder", "micro-dense", "--save", "head")
     assert "trained or chose" not in predicted(capsys, "--labels", digits)
 
 
@@ -332,7 +349,7 @@ def test_an_unreadable_image_is_named_and_left_out_on_request(digits: Path, caps
     broken = digits / "train" / "one" / "broken.png"
     broken.write_bytes(b"not an image")
     assert f"{broken} cannot be read as an image" in refused(capsys, "probe", digits)
-    assert "broken.png" in adapt("probe", digits, "--skip-unreadable")["note"]
+    assert "broken.png" in adapt("probe", digits, "--encoder", "micro-dense", "--skip-unreadable")["note"]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ from vision_features.encoders import load_encoder
 
 SETS = ("icinw-makers", "icinw-shapes")
 AXES = {"shots": "0,2,full", "init": "random,language", "knowledge": "none,gpt3,auto", "seeds": (0, 1)}
+FEWER = {**AXES, "shots": "0,2", "controls": False}
+"""Of the second data set: whole axes and controls are those of the first."""
 QUICK = Settings(limit=48, recipe_fields={"steps": "1"}, tune="frozen")
 
 
@@ -47,13 +49,18 @@ def value_of(result: Result) -> float:
     return result.headline.value
 
 
+def swept_both(folder: Path) -> dict[str, Result]:
+    """All units of the first data set, and fewer of the second."""
+    return {**swept(folder, SETS[0]), **swept(folder, SETS[1], **FEWER)}
+
+
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All units, computed where no image had been encoded."""
     folder = tmp_path_factory.mktemp("sweep")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GATE_RUNNER_CACHE", str(folder / "cache"))
-        swept(folder / "run")
+        swept_both(folder / "run")
     return folder / "run"
 
 
@@ -111,9 +118,13 @@ def test_axes_say_which_units_there_are() -> None:
 
 def test_every_unit_is_computed_and_each_picture_is_encoded_once(filled: Path) -> None:
     results = read_run(filled).results
-    axes = Settings().changed(**AXES).axes()  # type: ignore[arg-type]
-    assert axes is not None
-    assert len(results) == 2 * len(list(axes.units()))
+    counts = []
+    for fields in (AXES, FEWER):
+        axes = Settings().changed(**fields).axes()  # type: ignore[arg-type]
+        assert axes is not None
+        counts.append(len(list(axes.units())))
+    assert counts[0] > counts[1]
+    assert len(results) == sum(counts)
     reasons = {result.reason for result in results if result.status != "ok"}
     assert reasons == {"zero-shot has no labels to choose knowledge by"}
     assert sum(result.memory.get("encoded", 0) for result in results) == 4 * 48
@@ -199,7 +210,7 @@ def test_the_same_request_again_computes_nothing(filled: Path, monkeypatch: pyte
         raise AssertionError("computed again")
 
     monkeypatch.setattr(task, "fit_frozen", never)
-    results = swept(filled)
+    results = swept_both(filled)
     assert {result.status for result in results.values()} == {"ok", "skipped"}
 
 

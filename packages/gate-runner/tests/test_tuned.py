@@ -389,11 +389,12 @@ def test_every_strength_of_augmentation_gives_an_image() -> None:
 
 
 def test_images_are_not_moved_away_from_what_their_places_are(tmp_path: Path) -> None:
-    fields = {**FIELDS, "augment": "randaugment"}
-    result = tuned("ade20k", tmp_path / "maps", tune="full", recipe_fields=fields)
+    fields = {**FIELDS, "steps": 2, "head_start": "random"}
+    randomly = {**fields, "augment": "randaugment"}
+    result = tuned("ade20k", tmp_path / "maps", tune="full", recipe_fields=randomly)
     assert "augment=randaugment moves images, and not what their places are labelled with" in result.reason
     for augment in ("crop", "gate"):
-        clips = tuned("iwildcam", tmp_path / augment, tune="full", recipe_fields={**FIELDS, "augment": augment})
+        clips = tuned("iwildcam", tmp_path / augment, tune="full", recipe_fields={**fields, "augment": augment})
         assert clips.status == "ok", clips.reason
 
 
@@ -682,8 +683,8 @@ def test_a_plan_counts_the_encoding_of_the_whole_training_split_for_a_solved_hea
     settings = Settings(device="cpu", tune="full", recipe_fields=FIELDS)
     encoder = adopt(Slow(), "slow")
     encoder.to("cpu")
-    (part,) = eval_units_of(RunRequest([BENCHMARKS["cifar100"]], encoder, tmp_path, settings))
-    assert probe(part, encoder).phases["encode"] >= 0.002 * 1600
+    (part,) = eval_units_of(RunRequest([BENCHMARKS["digits"]], encoder, tmp_path, settings))
+    assert probe(part, encoder).phases["encode"] >= 0.002 * 898
 
 
 def test_a_task_is_run_once_and_its_test_images_are_encoded_by_the_trained_encoder_alone(
