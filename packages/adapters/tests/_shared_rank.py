@@ -1,7 +1,8 @@
-"""One of the processes of a shared training, and the trainings: ``python _shared_rank.py RANK WORLD FOLDER CASE…``."""
+"""Two processes of a shared training, and the trainings: ``python _shared_rank.py FOLDER CASE…``."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -86,14 +87,17 @@ def trained(case: str, folder: Path, group: dist.ProcessGroup | None = None) -> 
 
 
 def main() -> None:
-    rank, world, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    folder, cases = Path(sys.argv[1]), sys.argv[2:]
     torch.set_num_threads(1)
+    importlib.import_module("torch._dynamo")  # as `DistributedDataParallel` does: once, before there are two
+    other = os.fork()
+    rank, world = (0, 2) if other else (1, 2)
     dist.init_process_group(
         "gloo", store=dist.FileStore(str(folder / "store"), world), rank=rank, world_size=world,
         timeout=timedelta(seconds=120),
     )  # fmt: skip
     collected: dict[str, Any] = {}
-    for case in sys.argv[4:]:
+    for case in cases:
         try:
             module, done = trained(case, folder, dist.group.WORLD)
         except KeyboardInterrupt:
@@ -104,7 +108,9 @@ def main() -> None:
         if case not in collected:
             collected[case] = {"history": [tuple(row) for row in done.history], "state": dict(module.state_dict())}
         torch.save(collected, folder / f"rank{rank}.pt")  # each time: one of them dies in its last case
-    if "dying" in sys.argv[4:]:
+    if other:
+        (folder / "other.ended").write_text(str(os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])))
+    if "dying" in cases:
         # Gloo's threads of a group whose other process died abort the end of the interpreter now and then, and
         # destroying the group does not always prevent it. What the process has learned is on disk.
         os._exit(0)

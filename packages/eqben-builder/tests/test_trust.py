@@ -438,14 +438,15 @@ def test_postscript_starts_no_program(tmp_path, monkeypatch):
 def tiff_of_directories(count):
     """A grey pixel, and as many more directories that each name the next."""
     entries = [(256, 4, 1), (257, 4, 1), (258, 3, 8), (259, 3, 1), (262, 3, 1), (273, 4, 8), (278, 4, 1), (279, 4, 1)]
-    content = b"II*\0" + struct.pack("<I", 12) + b"\x7f\0\0\0"
+    content = bytearray(b"II*\0" + struct.pack("<I", 12) + b"\x7f\0\0\0")
+    directory = struct.pack("<H", len(entries)) + b"".join(
+        struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in entries
+    )
     size = 2 + 12 * len(entries) + 4
     for number in range(count):
         following = 12 + (number + 1) * size if number + 1 < count else 0
-        content += struct.pack("<H", len(entries))
-        content += b"".join(struct.pack("<HHII", tag, kind, 1, value) for tag, kind, value in entries)
-        content += struct.pack("<I", following)
-    return content
+        content += directory + struct.pack("<I", following)
+    return bytes(content)
 
 
 def test_a_tiffs_directories_are_not_walked():

@@ -55,8 +55,8 @@ def gradients(loss: torch.Tensor, inputs: list[torch.Tensor]) -> list[torch.Tens
 @pytest.mark.parametrize("contrast", [None, "clip", "sigmoid"])
 def test_kernels_are_the_dense_matrix(n: int, d: int, contrast: str | None) -> None:
     for number, (mode, score, kind, sides, margin) in enumerate(SETTINGS):
-        # Each size takes its own part of the settings; seven is prime to the number of choices of each. 20 is two blocks
-        # and two strips; 37, with a block between two others, takes three pairs of mode and score.
+        # Each size takes its own part of the settings; seven is prime to the number of choices of each. 20 is two
+        # blocks and two strips; 37, with a block between two others, takes three pairs of mode and score.
         if kind != contrast or number % 7 != {1: 0, 7: 1, 20: 3, 37: 3}[n]:
             continue
         if n > 7 and (n == 37) is not ((mode, score) in (("v1", "cosine"), ("v2", "logits"), ("hybrid", "softmax"))):

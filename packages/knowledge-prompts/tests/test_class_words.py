@@ -122,7 +122,7 @@ def test_classes_called_by_numbers_get_the_sets_names_by_number() -> None:
             folders = [form.format(number + first) for number in range(len(listed))]
             if set(folders) & set(listed):  # digits are called so
                 continue
-            for order in (sorted(folders), folders):
+            for order in {tuple(sorted(folders)), tuple(folders)}:
                 built = ClassWords(prompts=name).built(order)
                 right = [listed[folders.index(folder)] for folder in order]
                 wrong += [(name, form, first)] * (list(built.classes) != right)
