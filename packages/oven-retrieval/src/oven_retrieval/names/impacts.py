@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from oven_retrieval.folder import Folder
 
     Scratch = Callable[[str, Any, int], npt.NDArray[Any]]
+
+_Integer = TypeVar("_Integer", np.int64, np.uint64)
 
 K1, B, EPSILON = 1.2, 0.75, 0.25
 """The usual k1 and b; epsilon is rank_bm25's share of the mean idf for tokens in over half the names."""
@@ -124,13 +126,19 @@ class _Counter:
 
     def numbered(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]:
         """All tokens' hashes, rising, and each pair's place among them."""
-        token_hash = np.unique(np.concatenate(self._hashes))
+        token_hash = distinct(np.concatenate(self._hashes))
         token = np.empty(self._before, dtype=np.int32)
         first = 0
         for hashes, own in zip(self._hashes, self._tokens, strict=True):
             token[first : first + len(own)] = np.searchsorted(token_hash, hashes).astype(np.int32)[own]
             first += len(own)
         return token_hash, token
+
+
+def distinct(numbers: npt.NDArray[_Integer]) -> npt.NDArray[_Integer]:
+    """Return the distinct numbers, rising: `np.unique` hashes integers, which takes 20 times as long for millions."""
+    rising = np.sort(numbers)
+    return rising[np.append(True, rising[1:] != rising[:-1])] if len(rising) else rising
 
 
 def count_tokens(tokens: Iterable[Sequence[str]]) -> Occurrences:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oven_retrieval.names.impacts import BUCKET_BITS
+from oven_retrieval.names.impacts import BUCKET_BITS, distinct
 from oven_retrieval.names.places import best_entities, runs
 
 MOST_AT_ONCE = 1000
@@ -29,7 +29,7 @@ def _pairs(points, ends):
     first = np.arange(len(text)) + 2 * text
     key = padded[first] << np.uint64(42) | padded[first + 1] << np.uint64(21) | padded[first + 2]
     bucket = (key * _MULTIPLIER >> _SHIFT).astype(np.int64)
-    pairs = np.unique(text << BUCKET_BITS | bucket)
+    pairs = distinct(text << BUCKET_BITS | bucket)
     return pairs >> BUCKET_BITS, pairs & ((1 << BUCKET_BITS) - 1)
 
 
