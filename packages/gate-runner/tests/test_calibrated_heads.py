@@ -91,7 +91,7 @@ def test_a_kept_head_is_calibrated_and_says_on_how_many_labels(
 
 def test_the_report_draws_reliability_before_and_after(written: Path) -> None:
     for folder, options in (("kept", {"save": "head"}), ("more", {"shots": 1, "probe": "ss_text"})):
-        gate_runner.adapt(written, "probe", encoder="micro-clip", output=folder, **options)
+        gate_runner.adapt(written, "probe", encoder="micro-dense", output=folder, **options)
         with pytest.raises(SystemExit) as ended:
             main(["report", folder, "--output", f"{folder}.html", "--pictures", "0"])
         assert not ended.value.code
@@ -108,7 +108,7 @@ def test_the_report_draws_reliability_before_and_after(written: Path) -> None:
 
 
 def test_json_has_sets_and_none_of_these(written: Path) -> None:
-    gate_runner.adapt(written, "zeroshot", encoder="micro-clip", output="run", save="head")
+    gate_runner.adapt(written, "zeroshot", encoder="micro-dense", output="run", save="head")
     with pytest.raises(SystemExit):
         main(["adapt", "predict", "head", str(written / "val"), "--coverage", "1", "--output", "found.jsonl"])
     rows = [json.loads(line) for line in Path("found.jsonl").read_text().splitlines()]
@@ -121,7 +121,7 @@ def test_json_has_sets_and_none_of_these(written: Path) -> None:
 
 @pytest.mark.parametrize("share", ["0", "1.5", "-1"])
 def test_a_share_out_of_range_is_one_line(share: str, written: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gate_runner.adapt(written, "zeroshot", encoder="micro-clip", output="run", save="head")
+    gate_runner.adapt(written, "zeroshot", encoder="micro-dense", output="run", save="head")
     for option in ("--coverage", "--known"):
         with pytest.raises(SystemExit) as ended:
             main(["adapt", "predict", "head", str(written / "val"), f"{option}={share}"])
@@ -135,7 +135,7 @@ def test_a_head_without_conformity_says_so(written: Path, capsys: pytest.Capture
         if int(file.stem) % 10 == 0:
             (few / file.relative_to(written)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, few / file.relative_to(written))
-    gate_runner.adapt(few, "finetune", encoder="micro-clip", output="run", save="head", recipe_fields={"steps": 2})
+    gate_runner.adapt(few, "finetune", encoder="micro-dense", output="run", save="head", recipe_fields={"steps": 2})
     _, notes = predicted(capsys, "head", written / "val")
     assert "probabilities are not calibrated: no label was left to fit a temperature on" in notes
     with pytest.raises(SystemExit) as ended:

@@ -257,7 +257,20 @@ def test_results_of_other_versions_are_told_and_others_are_not(
 
 def test_a_result_has_the_versions_of_what_made_it(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="0"):
-        main(["run", "digits", "--limit", "40", "--isolate", "none", "--output", str(tmp_path / "run")])
+        main(
+            [
+                "run",
+                "digits",
+                "--encoder",
+                "micro-dense",
+                "--limit",
+                "20",
+                "--isolate",
+                "none",
+                "--output",
+                str(tmp_path / "run"),
+            ]
+        )
     (result,) = read_runs([tmp_path / "run"])[0].results
     assert result.data["versions"]["gate-data"] == version("gate-data")
     assert {"gate-runner", "paired-scores", "torch", "numpy", "pillow"} <= set(result.data["versions"])

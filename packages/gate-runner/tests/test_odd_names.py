@@ -61,7 +61,16 @@ def test_names_that_are_not_utf_8_are_run_shown_and_predicted(
         ("report", "run", "--format", "mistakes"),
         ("export", "run", "--to", "csv"),
         ("check-data", "photos"),
-        ("choose", "photos", "--encoders", "micro-clip/random,micro-clip/random:1", "--output", "chosen"),
+        (
+            "choose",
+            "photos",
+            "--encoders",
+            "micro-clip/random,micro-clip/random:1",
+            "--readout",
+            "last",
+            "--output",
+            "chosen",
+        ),
     ):
         done = call_here(*words, cwd=tmp_path)
         assert done.returncode == 0, (words, done.stderr.decode())

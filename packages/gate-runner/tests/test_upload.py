@@ -41,7 +41,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("runs") / "trained"
     fields = {"steps": 2, "validate_every": 1, "batch_size": 8}
     (finished,) = gate_runner.run(
-        "digits", encoder="micro-clip/random", output=output, show=False, limit=30, device="cpu", tune="bias",
+        "digits", encoder="micro-dense/random", output=output, show=False, limit=30, device="cpu", tune="bias",
         recipe_fields=fields, save_encoders=True, save_heads=True,
     )  # fmt: skip
     assert finished.status == "ok", finished.reason
