@@ -333,7 +333,8 @@ def _records(path: Path, file: Any, delimiter: str) -> Iterator[Row]:
             )
         if len(cells) > len(names):
             raise DataError(f"{path}, line {first}: {len(cells)} fields, expected {len(names)}")
-        yield Row(path, first, {**dict.fromkeys(names), **dict(zip(names, cells, strict=False))})
+        given = dict(zip(names, cells, strict=False))
+        yield Row(path, first, given if len(cells) == len(names) else {**dict.fromkeys(names), **given})
 
 
 def _problem(error: csv.Error) -> str:
