@@ -31,7 +31,7 @@ def _holm_over_the_others(models: list[np.ndarray]) -> list[float]:
     return [p.get(model, 1.0) for model in range(len(models))]
 
 
-@pytest.mark.parametrize("count", [3, 10, 20])
+@pytest.mark.parametrize("count", [3, 10, pytest.param(20, marks=pytest.mark.again)])
 def test_equal_models_are_called_worse_in_at_most_a_twentieth_of_draws(count: int) -> None:
     """The rule that corrects for the others alone is checked by the same draws: it does not pass from ten models on."""
     rng, draws = np.random.default_rng(count), 200
