@@ -15,11 +15,10 @@ from eqben_builder.stand_ins import STAND_INS
 from eqben_builder.stand_ins.data import DrawnSet
 from gate_runner import stand_ins
 from gate_runner.choosing import costs
-from gate_runner.tasks import Job, classification
+from gate_runner.tasks import classification
 from vision_features.encoders import micro_clip, probe
 from vision_features.encoders.encoder import Encoder
 from vision_features.encoders.spec import SHIPPED
-from vision_features.features import Kind
 
 ENCODER = '''
 """Colours and edges in a coarse grid: no weights, no training, and better than nothing."""
@@ -104,10 +103,6 @@ def fails():
 '''
 
 
-BOTH_KINDS = ("test_features_of_runs.py", "test_probing.py", "test_tuned.py")
-"""Files whose tests ask which features a head is fitted to."""
-
-
 @pytest.fixture(scope="session", autouse=True)
 def speeds_of_few_calls() -> Iterator[None]:
     """A choice measures each encoder for 0.4 s, on batches of 32; how fast it is here no test asks."""
@@ -123,21 +118,6 @@ def estimated_on_two_folds(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.path.name != "test_few_labelled.py":
             patch.setattr(classification, "UNSEEN_FOLDS", 2)
-        yield
-
-
-@pytest.fixture(scope="module", autouse=True)
-def probed_on_one_kind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A head is fitted to features before the projection and after it; test_probing has both."""
-    real = classification.kinds_to_probe
-
-    def last(job: Job) -> dict[str, Kind]:
-        *_, kind = real(job).items()
-        return dict([kind])
-
-    with pytest.MonkeyPatch.context() as patch:
-        if request.path.name not in BOTH_KINDS:
-            patch.setattr(classification, "kinds_to_probe", last)
         yield
 
 
